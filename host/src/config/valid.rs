@@ -1,0 +1,237 @@
+//! The validated configuration: what the rest of the host works with.
+
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use crate::{identity::ConsumerName, merge::TargetSpec};
+
+/// Text that is never shown: `Debug` and `Display` print `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Everything.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[database.NAME]`.
+    pub databases: BTreeMap<String, Database>,
+    /// `[kafka.NAME]`.
+    pub kafka: BTreeMap<String, KafkaCluster>,
+    /// `[http]`.
+    pub http: Http,
+    /// `[log]`.
+    pub log: Log,
+    /// `[[consumer]]`, in the file's order; names are unique.
+    pub consumers: Vec<Consumer>,
+}
+
+/// A database.
+#[derive(Clone, Debug)]
+pub struct Database {
+    /// With the password in it.
+    pub url: Secret,
+    /// By the URL's scheme.
+    pub dialect: Dialect,
+}
+
+/// Which dialect a database speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `postgres://`, `postgresql://`.
+    Postgres,
+    /// `sqlite://FILE`.
+    Sqlite,
+}
+
+/// librdkafka's own settings, checked: none that safety needs is among them.
+#[derive(Clone)]
+pub struct KafkaCluster {
+    /// As the user gave them. Some are secrets: `Debug` shows only names.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for KafkaCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.properties.keys()).finish()
+    }
+}
+
+/// The HTTP side.
+#[derive(Clone, Debug)]
+pub struct Http {
+    /// Loopback by default; `None` = off.
+    pub listen: Option<SocketAddr>,
+}
+
+/// How to log.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// JSON lines or for people.
+    pub json: bool,
+    /// A `tracing` filter, such as `info,tidegate=debug`.
+    pub filter: String,
+}
+
+/// One consumer.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    /// Half of the ledger's key.
+    pub name: ConsumerName,
+    /// The Kafka group; the name unless said otherwise.
+    pub group: String,
+    /// Key into [`Config::databases`].
+    pub database: String,
+    /// Key into [`Config::kafka`].
+    pub kafka: String,
+    /// What to read.
+    pub topics: Vec<Topic>,
+    /// Where a consumer begins that has no checkpoint yet.
+    pub start: Start,
+    /// Lanes: database connections that apply in parallel. At least 1; exactly 1 on SQLite.
+    pub lanes: usize,
+    /// How big a batch gets.
+    pub batch: BatchLimits,
+    /// The ledger's memory.
+    pub ledger: Ledger,
+    /// How the plugin gets the payload.
+    pub payload: Payload,
+    /// What becomes of records without a value.
+    pub tombstones: Tombstones,
+    /// Bytes that one partition's prefetch queue may hold (payload, after decompression).
+    pub queue_bytes: usize,
+    /// How long a revoke may take to drain before the partition is given up uncommitted.
+    pub revoke_deadline: Duration,
+    /// The business rules.
+    pub plugin: Plugin,
+    /// What the plugin may write. Names are unique.
+    pub targets: Vec<TargetSpec>,
+}
+
+/// A topic and what the plugin is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// The topic's name in Kafka.
+    pub name: String,
+    /// `message.source`; "default" unless said otherwise.
+    pub source: Arc<str>,
+}
+
+/// Applies once, at a consumer's first checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// From the oldest record.
+    Earliest,
+    /// Only what comes from now on.
+    Latest,
+    /// From the first record at or after this time (milliseconds since the epoch).
+    Time(i64),
+}
+
+/// Natural batching: what is queued, up to these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Records.
+    pub max_records: usize,
+    /// Bytes of keys, payloads and headers.
+    pub max_bytes: usize,
+    /// How long a thin batch waits to be filled.
+    pub linger: Duration,
+}
+
+/// R3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    /// How long ledger rows are kept.
+    pub retention: Duration,
+    /// The declared operational replay window.
+    pub replay_window: Duration,
+    /// What becomes of an input from before the horizon.
+    pub older_than_retention: OlderThanRetention,
+}
+
+/// R3.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OlderThanRetention {
+    /// The default: kept as a dead letter (and counted as too old).
+    DeadLetter,
+    /// Only counted.
+    Skip,
+}
+
+/// How the plugin gets the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// As a string; what is not UTF-8 is a dead letter.
+    Text,
+    /// As bytes.
+    Binary,
+}
+
+/// What becomes of records without a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tombstones {
+    /// Counted as skipped.
+    Skip,
+    /// The plugin decides.
+    Plugin,
+}
+
+/// A consumer's plugin.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    /// The component's file, relative to the configuration file's folder.
+    pub path: PathBuf,
+    /// The pinned digest.
+    pub sha256: Option<[u8; 32]>,
+    /// What it may use.
+    pub limits: PluginLimits,
+    /// Given to `configure` as JSON.
+    pub settings: serde_json::Value,
+}
+
+/// A plugin's budgets (Invariant 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// Bytes over all memories of an instance.
+    pub memory: usize,
+    /// CPU time of every entry, whatever the batch.
+    pub cpu_base: Duration,
+    /// CPU time on top, per event.
+    pub cpu_per_event: Duration,
+    /// Changes that one event may give.
+    pub changes_per_event: usize,
+    /// Bytes of a batch's output per event.
+    pub output_per_event: usize,
+    /// Bytes of log lines per batch.
+    pub log_bytes: usize,
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self {
+            memory: 64 << 20,
+            cpu_base: Duration::from_millis(500),
+            cpu_per_event: Duration::from_millis(2),
+            changes_per_event: 64,
+            output_per_event: 256 << 10,
+            log_bytes: 64 << 10,
+        }
+    }
+}

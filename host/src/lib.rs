@@ -1,0 +1,14 @@
+//! tidegate: the consumer between Kafka and your database when a message must count once.
+//!
+//! The path of a record: `source` → [`plugin`] → [`store`] (one transaction) → receipt → offset commit, driven by
+//! `pipeline`. ARCHITECTURE.md has the layout, the glossary and the invariants cited in comments.
+
+pub mod class;
+pub mod config;
+pub mod identity;
+pub mod merge;
+pub mod outcome;
+pub mod plugin;
+pub mod record;
+pub mod store;
+pub mod value;

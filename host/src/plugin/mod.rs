@@ -1,0 +1,155 @@
+//! The sandboxed side: a plugin is pure, sees no position, and is never trusted.
+//!
+//! A [`Plugin`] is compiled once and shared; an [`Instance`] is fresh for every batch (and every split of one).
+//! Two implementations: `wasm` (the product) and `native` (the tests' double). [`evaluate`] turns a batch into verdicts
+//! and isolates the record that breaks a plugin; it is the same for both.
+
+mod error;
+
+use bytes::Bytes;
+pub use error::PluginError;
+
+use crate::{record::Header, value::Value};
+
+/// What a plugin says of itself: `describe`'s JSON.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Description {
+    /// The plugin's name.
+    pub name: String,
+    /// The plugin's version.
+    #[serde(default)]
+    pub version: String,
+    /// Raised by the author when keys change on purpose.
+    #[serde(default)]
+    pub key_version: i32,
+    /// The targets that it may write, with the columns of each. Empty = not said.
+    #[serde(default)]
+    pub targets: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+/// What a plugin sees of an input (Invariant 4: nothing of where it came from).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// The alias of the topic in the configuration.
+    pub source: std::sync::Arc<str>,
+    /// The record's key.
+    pub key: Option<Bytes>,
+    /// The record's value.
+    pub body: Body,
+    /// The record's headers, less those that carry a position.
+    pub headers: Vec<Header>,
+}
+
+/// A record's value as the consumer's `payload` setting says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// A tombstone.
+    Absent,
+    /// Checked UTF-8.
+    Text(Bytes),
+    /// As it is.
+    Binary(Bytes),
+}
+
+/// What extract-keys says of one message, unchecked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyResult {
+    /// Who it is.
+    Identity(RawIdentity),
+    /// Not for this consumer.
+    Skip(String),
+    /// Broken: code and message.
+    Reject(String, String),
+}
+
+/// An identity before its ids are checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawIdentity {
+    /// See [`crate::identity::Identity`].
+    pub message_id: String,
+    /// See [`crate::identity::Identity`].
+    pub aggregate_id: String,
+    /// RFC 3339 or milliseconds.
+    pub occurred_at: Option<RawInstant>,
+    /// Replaces the payload in the fingerprint.
+    pub fingerprint: Option<Vec<u8>>,
+}
+
+/// A time as the contract has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawInstant {
+    /// RFC 3339.
+    Rfc3339(String),
+    /// Milliseconds since the epoch.
+    UnixMs(i64),
+}
+
+/// A message that has an identity, by its place in the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Index in the batch that extract-keys of this instance was given.
+    pub index: u32,
+    /// Kafka's timestamp.
+    pub record_time_ms: Option<i64>,
+    /// Stable per message id.
+    pub seed: u32,
+}
+
+/// What compute answers, unchecked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Computed {
+    /// The heads of the rows.
+    pub shapes: Vec<Shape>,
+    /// One per accepted message.
+    pub results: Vec<ComputeResult>,
+}
+
+/// The head of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What to do with the row.
+    pub operation: crate::merge::Operation,
+    /// The target's name.
+    pub target: String,
+    /// The columns, in the order of the values.
+    pub columns: Vec<String>,
+}
+
+/// The plugin's word on one accepted message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ComputeResult {
+    /// Rows: an index into the shapes, and the values.
+    Changes(Vec<(u32, Vec<Value>)>),
+    /// Not for this consumer.
+    Skip(String),
+    /// Broken: code and message.
+    Reject(String, String),
+}
+
+/// A compiled plugin.
+pub trait Plugin: Send + Sync {
+    /// SHA-256 of the plugin's file (native: of its name).
+    fn digest(&self) -> [u8; 32];
+    /// What it says of itself.
+    fn description(&self) -> &Description;
+    /// A fresh, configured instance. Every entry into the guest is budgeted for `events` events.
+    ///
+    /// # Errors
+    /// Where instantiating or configuring fails or breaks a limit.
+    fn instance(&self, events: usize) -> Result<Box<dyn Instance>, PluginError>;
+}
+
+/// Lives for one batch: extract-keys, then compute, once each. After an error it is dropped.
+pub trait Instance {
+    /// One result per message, in order.
+    ///
+    /// # Errors
+    /// A trap or a limit.
+    fn extract_keys(&mut self, batch: &[Message]) -> Result<Vec<KeyResult>, PluginError>;
+    /// One result per entry, in order. Never called with an empty list.
+    ///
+    /// # Errors
+    /// A trap or a limit.
+    fn compute(&mut self, accepted: &[Accepted]) -> Result<Computed, PluginError>;
+}
