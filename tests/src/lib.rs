@@ -1,1 +1,5 @@
-//! The test harness.
+//! The harness of the integration tests: real services, fixtures with names of their own, a host process that can be
+//! killed, and oracles that ask the database what became of every message.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a harness fails a test by panicking, with what it saw")]
+
+pub mod services;

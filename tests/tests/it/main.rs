@@ -1,1 +1,5 @@
-//! Integration tests.
+//! The integration tests, in one binary: one module a subject. `make test` starts the Kafka and the PostgreSQL that they
+//! ask for; without them they fail and say so.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod licences;

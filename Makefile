@@ -1,0 +1,65 @@
+# One verb each for people and CI. `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+CARGO ?= cargo
+TIDEGATE := target/debug/tidegate
+WITH_SERVICES := target/debug/with-services
+REQUIRE := tests/services/require.sh
+# Each becomes a component beside its sources.
+PLUGINS :=
+# Passed on: make demo ARGS="--events 10000", make test ARGS="--test it crash", make bench ARGS="--messages 200000".
+ARGS ?=
+# Services that run already are used as they are.
+SERVICES_GIVEN := $(and $(KAFKA_BOOTSTRAP),$(DATABASE_URL))
+
+.PHONY: help
+help: ## list the verbs
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
+	@echo
+	@echo '  ARGS="…" is passed on to demo, test and bench. KAFKA_BOOTSTRAP=host:port and DATABASE_URL=postgres://…'
+	@echo '  make test, bench and services use servers that run already instead of starting their own.'
+
+.PHONY: demo
+demo: plugins ## set everything up and watch messages travel from Kafka through a plugin into a database
+	$(TIDEGATE) demo $(ARGS)
+
+.PHONY: test
+test: require-services build plugins ## start Kafka and PostgreSQL, run every test, stop them
+	$(CARGO) test --workspace --no-run
+	$(WITH_SERVICES) $(CARGO) test --workspace --no-fail-fast $(ARGS)
+
+.PHONY: lint
+lint: require-build ## formatting, clippy; licences and sources where cargo-deny is installed
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check licenses bans sources; fi
+
+.PHONY: fmt
+fmt: ## format the sources
+	$(CARGO) fmt --all
+
+.PHONY: bench
+bench: require-services build plugins ## compare with the same SQL alone and with a hand-written consumer
+	$(WITH_SERVICES) target/debug/bench $(ARGS)
+
+.PHONY: services
+services: require-services ## run Kafka and PostgreSQL until Ctrl-C and print where they are
+	@$(CARGO) build -q -p tidegate-tests --bin with-services
+	@$(WITH_SERVICES)
+
+.PHONY: build
+build: require-build ## compile the workspace
+	$(CARGO) build --workspace
+
+.PHONY: plugins
+plugins: build ## build the example plugins into components
+	@for plugin in $(PLUGINS); do $(TIDEGATE) plugin build $$plugin || exit; done
+
+.PHONY: require-build
+require-build:
+	@$(REQUIRE) build
+
+.PHONY: require-services
+require-services: require-build
+	@$(if $(SERVICES_GIVEN),true,$(REQUIRE) services)

@@ -1,0 +1,125 @@
+//! One Apache Kafka broker in KRaft mode, from the Maven artifacts that `tests/services/pom.xml` pins.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use rdkafka::{
+    ClientConfig,
+    consumer::{BaseConsumer, Consumer},
+};
+
+use super::{
+    ServiceError, checkout, free_port,
+    process::{self, Server},
+};
+
+const ADVICE: &str = "on Debian and Ubuntu: apt-get install maven default-jre-headless (Java 17 or newer). \
+                      Or set KAFKA_BOOTSTRAP to a broker that is running";
+
+/// A running broker. Stopped on drop.
+#[derive(Debug)]
+pub struct Kafka {
+    port: u16,
+    _server: Server,
+}
+
+impl Kafka {
+    /// Formats a broker's storage in `folder` and starts it. The first call of a checkout resolves the jars.
+    ///
+    /// # Errors
+    /// Where Java or Maven are missing, or the broker does not start.
+    pub fn start(folder: &Path) -> Result<Self, ServiceError> {
+        let java = process::find("java", []).ok_or(ServiceError::Missing { program: "java", advice: ADVICE })?;
+        let jars = jars()?;
+        let class_path = format!("{}/*", jars.display());
+        let port = || free_port().map_err(ServiceError::io("a port for Kafka"));
+        let (port, controller) = (port()?, port()?);
+        let config = folder.join("kafka.properties");
+        let written = fs::write(&config, properties(port, controller, &folder.join("kafka")));
+        written.map_err(ServiceError::io(format!("writing {}", config.display())))?;
+
+        // A cluster id is 16 bytes in base64url: 21 digits of any kind, and one that leaves no odd bits.
+        let cluster_id = format!("{}A", &uuid::Uuid::new_v4().simple().to_string()[..21]);
+        let mut format = Command::new(&java);
+        format.args(["-XX:TieredStopAtLevel=1", "-cp", &class_path, "kafka.tools.StorageTool", "format"]);
+        process::run("formatting Kafka's storage", format.args(["-t", &cluster_id, "-c"]).arg(&config))?;
+
+        let mut broker = Command::new(&java);
+        broker.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-cp", &class_path, "kafka.Kafka"]);
+        broker.arg(&config).current_dir(folder);
+        let bootstrap = format!("127.0.0.1:{port}");
+        let server = Server::start("Kafka", broker, &folder.join("kafka.log"), "TERM", || answers(&bootstrap))?;
+        Ok(Self { port, _server: server })
+    }
+
+    /// `host:port`.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+/// Whether a metadata request is answered; an open port alone means nothing yet.
+fn answers(bootstrap: &str) -> bool {
+    let client: Result<BaseConsumer, _> =
+        ClientConfig::new().set("bootstrap.servers", bootstrap).set("group.id", "ready").set("log_level", "0").create();
+    client.is_ok_and(|client| {
+        client.fetch_metadata(None, Duration::from_secs(2)).is_ok_and(|metadata| !metadata.brokers().is_empty())
+    })
+}
+
+/// The broker's jars, resolved once per checkout and version of the pom.
+fn jars() -> Result<PathBuf, ServiceError> {
+    let pom = checkout().join("tests/services/pom.xml");
+    let text = fs::read_to_string(&pom).map_err(ServiceError::io(format!("reading {}", pom.display())))?;
+    let version = text.split("<version>").nth(2).and_then(|rest| rest.split('<').next()).unwrap_or("unknown");
+    let cache = checkout().join(".cache");
+    let jars = cache.join(format!("kafka-{version}"));
+    if jars.is_dir() {
+        return Ok(jars);
+    }
+    let maven = process::find("mvn", []).ok_or(ServiceError::Missing { program: "mvn", advice: ADVICE })?;
+    fs::create_dir_all(&cache).map_err(ServiceError::io(format!("the folder {}", cache.display())))?;
+    // Into a folder of its own, then renamed: a broken download never looks complete.
+    let fresh = tempfile::Builder::new().prefix("kafka-").tempdir_in(&cache);
+    let fresh = fresh.map_err(ServiceError::io(format!("a folder in {}", cache.display())))?;
+    let mut resolve = Command::new(maven);
+    resolve.args(["-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"]).arg(&pom);
+    resolve.arg(format!("-DoutputDirectory={}", fresh.path().display()));
+    eprintln!("resolving Apache Kafka {version} by Maven (once)");
+    process::run("resolving Kafka's jars by Maven", &mut resolve)?;
+    // Somebody else may have been faster; theirs is as good.
+    if fs::rename(fresh.path(), &jars).is_ok() {
+        let _ = fresh.keep();
+    }
+    Ok(jars)
+}
+
+/// A broker for tests: nothing is made on use, groups form and dead members go quickly, start-up is fast.
+fn properties(port: u16, controller: u16, data: &Path) -> String {
+    format!(
+        "process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+log.dirs={}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+",
+        data.display()
+    )
+}
