@@ -5,9 +5,15 @@
 //! and isolates the record that breaks a plugin; it is the same for both.
 
 mod error;
+mod evaluate;
+mod instant;
+pub mod native;
+mod pool;
 
 use bytes::Bytes;
-pub use error::PluginError;
+pub use error::{Entry, Limit, PluginError};
+pub use evaluate::{EvaluateContext, evaluate, identities};
+pub use pool::{ComputePool, Pending};
 
 use crate::{record::Header, value::Value};
 
