@@ -89,10 +89,8 @@ pub struct Notes {
     pub conflicts: Vec<Conflict>,
     /// Dead letters of this batch.
     pub dead_letters: Vec<DeadLetter>,
-    /// Ids now applied whose open dead letters are superseded by this checkpoint.
-    pub superseded: Vec<MessageId>,
-    /// `resolved_by` of those.
-    pub resolved_by: Option<Uuid>,
+    /// Ids now applied, each with the checkpoint that supersedes its open dead letters (`resolved_by`).
+    pub superseded: Vec<(MessageId, Uuid)>,
 }
 
 /// The next link of a partition's checkpoint chain.
@@ -121,6 +119,17 @@ pub struct Tip {
     pub seq: i64,
     /// Where the chain goes on.
     pub next_offset: i64,
+}
+
+/// A link found by its id, with what an ambiguous commit needs to know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredLink {
+    /// Its place in its chain.
+    pub seq: i64,
+    /// The first offset not covered.
+    pub next_offset: i64,
+    /// As committed.
+    pub counts: Counts,
 }
 
 /// What writing a set of changes came to.
@@ -160,18 +169,20 @@ pub trait Connection: Send {
     /// Keys without a row are absent from the answer.
     async fn lock_states(&mut self, target: &Target, keys: &[RowKey]) -> Result<HashMap<RowKey, Cell>, StoreError>;
     /// Writes changes, which stand in record order; several of one key apply in that order (Invariant 9). Changes of
-    /// targets with a transition guard were decided before.
+    /// targets with a transition guard were decided before, over the rows that `lock_states` read in this transaction;
+    /// a row that was absent then and is there now is a transient error (the same batch again).
     async fn write(&mut self, targets: &[Target], changes: &[TypedChange]) -> Result<Written, StoreError>;
     /// Opens a savepoint.
     async fn savepoint(&mut self) -> Result<(), StoreError>;
-    /// Checks what is deferred, then releases the newest savepoint.
+    /// Checks what is deferred (an error there is of [`super::Statement::Deferred`]), then releases the newest savepoint.
     async fn release(&mut self) -> Result<(), StoreError>;
     /// Undoes to the newest savepoint and forgets it. The transaction is fit for use again.
     async fn rollback_to_savepoint(&mut self) -> Result<(), StoreError>;
     /// Writes attempts, conflicts, dead letters and superseding.
     async fn write_notes(&mut self, consumer: &ConsumerName, notes: &Notes) -> Result<(), StoreError>;
-    /// Checks what is deferred, then inserts the links, each only where its tip, the key version and the horizon are
-    /// what they were. Says how many it inserted; fewer than asked = fenced.
+    /// Checks what is deferred (an error there is of [`super::Statement::Deferred`]), then inserts the links, each only
+    /// where its tip, the key version and the horizon are what they were. Says how many it inserted; fewer than asked =
+    /// fenced.
     async fn extend_chain(
         &mut self,
         consumer: &ConsumerName,
@@ -179,13 +190,14 @@ pub trait Connection: Send {
         state: ConsumerState,
         links: &[Link],
     ) -> Result<usize, StoreError>;
-    /// Commits. An error with [`StoreError::connection_lost`] says nothing about the outcome.
+    /// Commits. An error with [`StoreError::connection_lost`] says nothing about the outcome; any other means rolled back
+    /// (also where the server answers ROLLBACK to a COMMIT).
     async fn commit(&mut self) -> Result<(), StoreError>;
     /// Rolls back.
     async fn rollback(&mut self) -> Result<(), StoreError>;
 
-    /// Which of these checkpoints are there: their id and counts.
-    async fn find_checkpoints(&mut self, ids: &[Uuid]) -> Result<HashMap<Uuid, Counts>, StoreError>;
+    /// Which of these checkpoints are there, outside of any transaction.
+    async fn find_checkpoints(&mut self, ids: &[Uuid]) -> Result<HashMap<Uuid, StoredLink>, StoreError>;
     /// The tips of these partitions' chains, in their order; `None` = no genesis yet.
     async fn tips(
         &mut self,

@@ -6,7 +6,63 @@
 mod connection;
 mod error;
 mod receipt;
+mod registration;
+mod report;
+mod schema;
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 pub use connection::*;
-pub use error::StoreError;
+pub use error::{Statement, StoreError};
 pub use receipt::Receipt;
+pub use registration::{ConsumerRow, Registration};
+pub use report::*;
+pub use schema::{MIGRATIONS_TABLE, SchemaState};
+
+use crate::{
+    config::{Database, Dialect},
+    identity::ConsumerName,
+    merge::TableName,
+};
+
+/// A database that holds ledgers and targets. Cheap to share; every lane has a connection of its own.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Which dialect it speaks.
+    fn dialect(&self) -> Dialect;
+    /// Where it is, for people, without secrets: `127.0.0.1:5432/shop`.
+    fn place(&self) -> String;
+    /// A connection for one lane.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached (transient) or refuses us (fatal).
+    async fn connect(&self) -> Result<Box<dyn Connection>, StoreError>;
+    /// Whether the schema is what this binary needs. Creates nothing. Ask [`SchemaState::refusal`] before any work.
+    async fn schema_state(&self) -> Result<SchemaState, StoreError>;
+    /// Brings the schema to this binary's version; several hosts at once do it once. Answers the state afterwards.
+    async fn migrate(&self) -> Result<SchemaState, StoreError>;
+    /// Makes the consumer's row where there is none and answers what is there. Ask [`ConsumerRow::refusal`] next.
+    async fn register_consumer(&self, registration: &Registration) -> Result<ConsumerRow, StoreError>;
+
+    /// Every registered consumer, or the one named, by name.
+    async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError>;
+    /// Faults of the consumer's chains: none, or the proof has failed. At most 100.
+    async fn chain_faults(&self, consumer: &ConsumerName) -> Result<Vec<ChainFault>, StoreError>;
+    /// R3's second proof, over a table and the columns of its business key.
+    async fn target_duplicates(&self, table: &TableName, key: &[String]) -> Result<TargetDuplicates, StoreError>;
+    /// Rows of a table, and the sum of a numeric column (SQLite: decimals kept as text too, exactly).
+    async fn target_total(&self, table: &TableName, sum: Option<&str>) -> Result<TargetTotal, StoreError>;
+}
+
+/// Opens the database that the configuration names. Nothing is connected yet.
+///
+/// # Errors
+/// Where the URL is not understood.
+pub fn open(database: &Database) -> Result<Arc<dyn Store>, StoreError> {
+    let missing = |name: &str| StoreError::fatal(Statement::Connect, "open the database", format!("no {name} store"));
+    match database.dialect {
+        Dialect::Postgres => Err(missing("PostgreSQL")),
+        Dialect::Sqlite => Err(missing("SQLite")),
+    }
+}

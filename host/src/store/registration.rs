@@ -1,0 +1,55 @@
+//! A consumer's row: which keys its ledger holds, and from when on it remembers.
+
+use crate::identity::ConsumerName;
+
+/// What a starting host says of a consumer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Registration {
+    /// Its name.
+    pub name: ConsumerName,
+    /// Its Kafka group.
+    pub group: String,
+    /// Its plugin's key version.
+    pub key_version: i32,
+    /// SHA-256 of its plugin.
+    pub plugin_digest: [u8; 32],
+    /// Where it begins, for people: `{"start": "earliest"}`. Only the first registration's is kept.
+    pub started_from: serde_json::Value,
+}
+
+/// What the database has of a consumer after its registration. Group and plugin digest follow the newest registration
+/// *of the active key version*; the key version itself never changes by registering.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsumerRow {
+    /// Its name.
+    pub name: ConsumerName,
+    /// Its Kafka group.
+    pub group: String,
+    /// The active key version.
+    pub key_version: i32,
+    /// SHA-256 of the plugin.
+    pub plugin_digest: Vec<u8>,
+    /// Microseconds since the epoch; `i64::MIN` = nothing was ever cleaned up.
+    pub horizon_us: i64,
+    /// The number of its advisory lock (SQLite: 0, it has no such lock).
+    pub lock_no: i32,
+    /// Where it began.
+    pub started_from: serde_json::Value,
+    /// Microseconds since the epoch.
+    pub created_at_us: i64,
+}
+
+impl ConsumerRow {
+    /// Why a plugin of `key_version` must not run, with the way out; `None` where it may.
+    // Invariant 10: one active key version per consumer.
+    #[must_use]
+    pub fn refusal(&self, key_version: i32) -> Option<String> {
+        (self.key_version != key_version).then(|| {
+            format!(
+                "consumer {} runs under key version {}, the plugin says {key_version}: load a plugin of version {}, or \
+                 use another consumer name if its keys changed on purpose",
+                self.name, self.key_version, self.key_version
+            )
+        })
+    }
+}
