@@ -171,7 +171,7 @@ pub trait Connection: Send {
     /// Writes changes, which stand in record order; several of one key apply in that order (Invariant 9). Changes of
     /// targets with a transition guard were decided before, over the rows that `lock_states` read in this transaction;
     /// a row that was absent then and is there now is a transient error (the same batch again).
-    async fn write(&mut self, targets: &[Target], changes: &[TypedChange]) -> Result<Written, StoreError>;
+    async fn write(&mut self, targets: &[Target], changes: &[&TypedChange]) -> Result<Written, StoreError>;
     /// Opens a savepoint.
     async fn savepoint(&mut self) -> Result<(), StoreError>;
     /// Checks what is deferred (an error there is of [`super::Statement::Deferred`]), then releases the newest savepoint.
