@@ -2,4 +2,15 @@
 //! killed, and oracles that ask the database what became of every message.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a harness fails a test by panicking, with what it saw")]
 
+mod broker;
+mod database;
+pub mod host;
+pub mod http;
+pub mod oracle;
+mod produce;
 pub mod services;
+pub mod wait;
+
+pub use broker::{Broker, kafka};
+pub use database::{Database, postgres};
+pub use produce::{Message, Producer};

@@ -2,4 +2,5 @@
 //! ask for; without them they fail and say so.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod harness;
 mod licences;

@@ -1,0 +1,146 @@
+//! A PostgreSQL database per test.
+
+use std::{env, thread, time::Duration};
+
+use sqlx::{Connection, Executor, PgConnection, PgPool, postgres::PgPoolOptions};
+use uuid::Uuid;
+
+/// A fresh, empty database. Dropped, with its connections, at the end of the test.
+#[derive(Debug)]
+pub struct Database {
+    server: String,
+    name: String,
+    url: String,
+    pool: PgPool,
+}
+
+/// A fresh database on the server of `DATABASE_URL`.
+///
+/// # Panics
+/// Where there is no server, with the command that starts one.
+pub async fn postgres() -> Database {
+    let server = env::var("DATABASE_URL").unwrap_or_else(|_| {
+        panic!(
+            "DATABASE_URL is not set. `make test` starts PostgreSQL and Kafka for all tests; for single ones run \
+             `make services` in another terminal and export what it prints"
+        )
+    });
+    Database::on(&server).await
+}
+
+impl Database {
+    /// A fresh database on this server.
+    ///
+    /// # Panics
+    /// Where the server does not answer or refuses.
+    pub async fn on(server: &str) -> Self {
+        let name = format!("t_{}", Uuid::now_v7().simple());
+        run(server, &format!("CREATE DATABASE {name}")).await.unwrap_or_else(|error| {
+            panic!(
+                "no database on the server of DATABASE_URL ({error}): start one by `make services`, or run `make test`"
+            )
+        });
+        let url = with_database(server, &name);
+        // A server that is down refuses at once, and the pool asks again until this is over.
+        let patience = Duration::from_secs(10);
+        let pool = PgPoolOptions::new().max_connections(4).acquire_timeout(patience).connect_lazy(&url).unwrap();
+        Self { server: server.to_owned(), name, url, pool }
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A pool of connections to it, for the test's own questions.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// Runs statements, separated by semicolons.
+    ///
+    /// # Panics
+    /// Where one fails.
+    pub async fn execute(&self, sql: &str) {
+        // Tests write their own statements; there is no foreign text in them.
+        let statements = sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()));
+        self.pool.execute(statements).await.unwrap_or_else(|error| panic!("{error}\nin: {sql}"));
+    }
+
+    /// The one number that a query gives; NULL counts as 0.
+    ///
+    /// # Panics
+    /// Where it fails, or gives something else.
+    pub async fn number(&self, sql: &str) -> i64 {
+        self.try_number(sql).await.unwrap_or_else(|error| panic!("{error}\nin: {sql}"))
+    }
+
+    /// [`Self::number`], for a server that may be down or a table that may not be there yet.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn try_number(&self, sql: &str) -> Result<i64, sqlx::Error> {
+        let wrapped = format!("SELECT ({sql})::bigint");
+        let number: Option<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(wrapped)).fetch_one(&self.pool).await?;
+        Ok(number.unwrap_or(0))
+    }
+
+    /// The first column of a query, as text.
+    ///
+    /// # Panics
+    /// Where it fails.
+    pub async fn texts(&self, sql: &str) -> Vec<String> {
+        let wrapped = format!("SELECT x.*::text FROM ({sql}) x");
+        sqlx::query_scalar(sqlx::AssertSqlSafe(wrapped))
+            .fetch_all(&self.pool)
+            .await
+            .unwrap_or_else(|error| panic!("{error}\nin: {sql}"))
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let (server, statement) = (self.server.clone(), format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+        // A thread of its own: a destructor cannot wait inside the test's runtime. What fails here is the server's end.
+        let _ = thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .is_ok_and(|runtime| runtime.block_on(run(&server, &statement)).is_ok())
+        })
+        .join();
+    }
+}
+
+async fn run(server: &str, statement: &str) -> Result<(), sqlx::Error> {
+    let mut connection = PgConnection::connect(server).await?;
+    connection.execute(sqlx::AssertSqlSafe(statement.to_owned())).await?;
+    connection.close().await
+}
+
+/// The URL with another database's name in it.
+fn with_database(url: &str, name: &str) -> String {
+    let (base, parameters) = url.split_once('?').map_or((url, None), |(base, rest)| (base, Some(rest)));
+    let host_from = base.find("://").map_or(0, |at| at + 3);
+    let path_from = base[host_from..].find('/').map_or(base.len(), |at| host_from + at);
+    let parameters = parameters.map(|rest| format!("?{rest}")).unwrap_or_default();
+    format!("{}/{name}{parameters}", &base[..path_from])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_database_on_the_same_server() {
+        for (url, expected) in [
+            ("postgres://u@h:1/postgres", "postgres://u@h:1/x"),
+            ("postgres://u@h:1", "postgres://u@h:1/x"),
+            ("postgres://u:p@h/db?sslmode=disable", "postgres://u:p@h/x?sslmode=disable"),
+        ] {
+            assert_eq!(with_database(url, "x"), expected);
+        }
+    }
+}
