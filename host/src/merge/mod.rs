@@ -1,16 +1,35 @@
 //! How rows of a target merge: the second proof (idempotency). Pure: no I/O here.
 //!
 //! A plugin says *what* changed; how it merges with the row that is there is configuration, part of the idempotency
-//! core, never the plugin's.
+//! core, never the plugin's. A declaration ([`TargetSpec`]) meets the catalog ([`TableInfo`]) in [`resolve`]; values
+//! meet columns in [`type_change`]; changes become statements in [`Layout::plan`] and [`wave`], several of one row one
+//! write in [`fold()`]; steps between states are judged by [`Transitions`]. [`model`] says what all of it must come to.
 
+mod classify;
 mod fault;
+mod fit;
+mod fold;
+mod instant;
+pub mod model;
+mod number;
 mod resolve;
+mod share;
 mod spec;
 mod table;
 mod target;
+#[cfg(test)]
+mod testing;
+mod transition;
+mod waves;
 
+pub use classify::{TargetClass, classify};
 pub use fault::{FaultKind, TargetFault};
+pub use fit::{BAD_VALUE, type_change};
+pub use fold::{Folded, Mark, Row, fold};
 pub use resolve::resolve;
+pub use share::{check_together, table_ranks};
 pub use spec::{ColumnSpec, Guard, Merge, OnRefused, Operation, TableName, TargetSpec};
 pub use table::{Collation, ColumnInfo, TableInfo, TableKind, UniqueIndex};
 pub use target::{Cell, Column, ColumnType, SoftDelete, SoftKind, Target, TypedChange};
+pub use transition::{Decision, TRANSITION_REFUSED, Transitions};
+pub use waves::{KeyChanges, Layout, Plan, Statement, TableChanges, wave};

@@ -1,0 +1,143 @@
+//! Whether records may take their steps between states: decided in record order, over states read under lock, before
+//! anything is written. A refused step raises no SQL error, yet it must take back all changes of its record before
+//! later changes of the same row are judged.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{Cell, Guard, OnRefused, Operation, Target, TypedChange, table_ranks};
+use crate::outcome::Rejection;
+
+/// The code of rejections made here. They are counted apart from poison.
+pub const TRANSITION_REFUSED: &str = "transition-refused";
+
+/// What becomes of a record's changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// All may be written, but for some.
+    Accept {
+        /// Indexes, ascending, of changes to leave out: the row is in that state already, or the step is refused and
+        /// the target says to ignore that.
+        leave_out: Vec<usize>,
+        /// How many of those were refused steps.
+        ignored: u64,
+    },
+    /// None may be written; the record becomes a dead letter.
+    Refuse(Rejection),
+}
+
+/// The states of rows as the accepted records leave them.
+#[derive(Debug)]
+pub struct Transitions<'a> {
+    targets: &'a [Target],
+    ranks: Vec<usize>,
+    /// By table and key; absent: no row. Keys as [`TypedChange::key`] gives them for a target of the table.
+    states: HashMap<(usize, Vec<Cell>), Cell>,
+}
+
+impl<'a> Transitions<'a> {
+    /// With no row known.
+    #[must_use]
+    pub fn new(targets: &'a [Target]) -> Self {
+        Self { targets, ranks: table_ranks(targets), states: HashMap::new() }
+    }
+
+    /// Whether any of the targets has a transition guard.
+    #[must_use]
+    pub fn needed(targets: &[Target]) -> bool {
+        targets.iter().any(|t| matches!(t.spec.guard, Some(Guard::Transition { .. })))
+    }
+
+    /// Whose states must be read under lock before these changes are judged: per target, in the one global order,
+    /// keys sorted, each once (as [`TypedChange::key`] has them).
+    #[must_use]
+    pub fn to_lock<'c>(&self, changes: impl IntoIterator<Item = &'c TypedChange>) -> Vec<(usize, Vec<Vec<Cell>>)> {
+        // Two targets of one table would lock the same rows: the first stands for both.
+        let mut keys: BTreeMap<usize, (usize, BTreeSet<Vec<Cell>>)> = BTreeMap::new();
+        for change in changes {
+            if let Some(Guard::Transition { .. }) = self.targets[change.target].spec.guard {
+                let of = self.standing_for(change.target);
+                let key = self.key_for(change, of);
+                keys.entry(self.ranks[change.target]).or_insert_with(|| (of, BTreeSet::new())).1.insert(key);
+            }
+        }
+        keys.into_values().map(|(target, keys)| (target, keys.into_iter().collect())).collect()
+    }
+
+    /// Takes what was read for a target that [`Transitions::to_lock`] named.
+    pub fn learn(&mut self, target: usize, states: impl IntoIterator<Item = (Vec<Cell>, Cell)>) {
+        let rank = self.ranks[target];
+        self.states.extend(states.into_iter().map(|(key, state)| ((rank, key), state)));
+    }
+
+    /// Judges the changes of one record, as a whole. What is accepted changes the states that later records meet.
+    pub fn decide(&mut self, changes: &[&TypedChange]) -> Decision {
+        let mut leave_out = Vec::new();
+        let mut ignored = 0;
+        let mut steps: HashMap<(usize, Vec<Cell>), Cell> = HashMap::new();
+        for (i, change) in changes.iter().enumerate() {
+            let target = &self.targets[change.target];
+            let Some(Guard::Transition { column, initial, allow, on_refused }) = &target.spec.guard else { continue };
+            let place = (self.ranks[change.target], self.key_for(change, self.standing_for(change.target)));
+            let from = steps.get(&place).or_else(|| self.states.get(&place));
+            let inserts = change.operation == Operation::Upsert
+                || (change.operation == Operation::Delete && target.leaves_tombstones());
+            if from.is_none() && !inserts {
+                // No row to update: nothing happens, and the write counts it.
+                continue;
+            }
+            let at = if change.operation == Operation::Delete { change.cells.len() - 1 } else { *column };
+            let to = &change.cells[at];
+            let from = match from {
+                Some(Cell::Text(from)) => Some(from),
+                _ => None,
+            };
+            let Cell::Text(state) = to else { continue };
+            let allowed = match from {
+                Some(from) => allow.contains(&(from.clone(), state.clone())),
+                None => initial.contains(state),
+            };
+            if allowed {
+                steps.insert(place, to.clone());
+            } else if from == Some(state) {
+                leave_out.push(i);
+            } else if *on_refused == OnRefused::Ignore {
+                leave_out.push(i);
+                ignored += 1;
+            } else {
+                let name = &target.columns[*column].name;
+                let step = match from {
+                    Some(from) => format!("from \"{from}\" to \"{state}\" is not in `allow`"),
+                    None => format!("a row may not begin as \"{state}\": it is not in `initial`"),
+                };
+                let text = format!("target {}: column {name}: {step}", target.spec.name);
+                return Decision::Refuse(Rejection::new(TRANSITION_REFUSED, text));
+            }
+        }
+        self.states.extend(steps);
+        Decision::Accept { leave_out, ignored }
+    }
+
+    /// The first target of the same table with a transition guard.
+    fn standing_for(&self, target: usize) -> usize {
+        let same = |i: &usize| {
+            self.ranks[*i] == self.ranks[target]
+                && matches!(self.targets[*i].spec.guard, Some(Guard::Transition { .. }))
+        };
+        (0..target).find(same).unwrap_or(target)
+    }
+
+    /// The change's key in the key order of target `of`, which is of the same table.
+    fn key_for(&self, change: &TypedChange, of: usize) -> Vec<Cell> {
+        let own = &self.targets[change.target];
+        if of == change.target {
+            return change.key(own);
+        }
+        let key = change.key(own);
+        let name = |target: &Target, at: usize| target.spec.columns[target.spec.key[at]].name.clone();
+        let places = 0..self.targets[of].spec.key.len();
+        places
+            .filter_map(|at| (0..key.len()).find(|&i| name(own, i) == name(&self.targets[of], at)))
+            .map(|i| key[i].clone())
+            .collect()
+    }
+}
