@@ -7,7 +7,7 @@ use bigdecimal::{BigDecimal, ToPrimitive};
 /// What `numeric` holds before and after the point at most (PostgreSQL).
 const MOST_DIGITS: i64 = 131_072;
 const MOST_PLACES: i64 = 16_383;
-/// Whole numbers that a double holds exactly.
+/// 2^53: from here on, a double skips whole numbers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Reads digits as SQL writes them: sign, digits, one point, an exponent.
@@ -87,7 +87,7 @@ pub(super) fn real_to_int(value: f64) -> Result<i64, String> {
     if value.fract() != 0.0 {
         return Err("has decimal places, the column holds whole numbers; it is never rounded".into());
     }
-    if value.abs() > EXACT {
+    if value.abs() >= EXACT {
         return Err("is beyond 2^53, where a double skips whole numbers; give it as integer or decimal".into());
     }
     #[allow(clippy::cast_possible_truncation, reason = "whole and within 2^53: exact")]
@@ -115,7 +115,7 @@ pub(super) fn fit_float(value: f64, width: u8) -> Result<f64, String> {
 pub(super) fn int_to_float(value: i64, width: u8) -> Result<f64, String> {
     #[allow(clippy::cast_precision_loss, reason = "checked right below")]
     let float = value as f64;
-    if float.abs() > EXACT || fit_float(float, width)? != float {
+    if value.unsigned_abs() > 1 << 53 || fit_float(float, width)? != float {
         return Err("is a whole number that this float cannot hold exactly; use a numeric or bigint column".into());
     }
     Ok(float)
