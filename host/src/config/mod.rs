@@ -1,6 +1,69 @@
-//! Configuration: the raw TOML form turns into this validated one in one place; nothing else reads files or
-//! environment variables.
+//! Configuration: the raw TOML form turns into the validated one in one place; nothing else reads configuration files
+//! or environment variables. All mistakes are reported at once, each with its place and the way out.
 
+mod consumer;
+mod cross;
+mod database;
+mod diagnostic;
+mod document;
+mod guard;
+mod interpolate;
+mod kafka;
+mod kafka_keys;
+mod plugin;
+mod quantity;
+mod root;
+mod schema;
+mod secret;
+mod secret_file;
+mod section;
+mod suggest;
+mod target;
+#[cfg(test)]
+mod tests;
 mod valid;
 
+use std::path::Path;
+
+pub use diagnostic::{ConfigError, Diagnostic, Excerpt, Severity};
+pub use quantity::show_duration;
 pub use valid::*;
+
+/// A configuration with what should be looked at, though it runs.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Warnings, in the order of the files.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads a configuration file and all that it includes, with the process's environment.
+///
+/// # Errors
+/// Every mistake at once.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    load_with_warnings(path).map(|loaded| loaded.config)
+}
+
+/// As [`load`], with the warnings.
+///
+/// # Errors
+/// Every mistake at once.
+pub fn load_with_warnings(path: &Path) -> Result<Loaded, ConfigError> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let mut reading = document::Reading::new(&environment);
+    let table = reading.read(path);
+    root::read(&reading, &table)
+}
+
+/// As [`load_with_warnings`], with the text and the environment given. `path` names the text in messages, and its
+/// folder is where relative paths start.
+///
+/// # Errors
+/// Every mistake at once.
+pub fn parse(text: &str, path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, ConfigError> {
+    let mut reading = document::Reading::new(environment);
+    let table = reading.read_text(path, text.to_owned());
+    root::read(&reading, &table)
+}

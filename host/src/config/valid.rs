@@ -27,7 +27,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Everything.
+/// Everything. `Debug` shows no secret.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[database.NAME]`.
@@ -88,6 +88,12 @@ pub struct Log {
     /// A `tracing` filter, such as `info,tidegate=debug`.
     pub filter: String,
 }
+
+/// Bytes of one partition's prefetch queue, unless said otherwise.
+pub const DEFAULT_QUEUE_BYTES: usize = 4 << 20;
+
+/// How long a revoke may take, unless said otherwise (or half the session time-out, where that is less).
+pub const DEFAULT_REVOKE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// One consumer.
 #[derive(Clone, Debug)]
@@ -155,6 +161,12 @@ pub struct BatchLimits {
     pub linger: Duration,
 }
 
+impl Default for BatchLimits {
+    fn default() -> Self {
+        Self { max_records: 2000, max_bytes: 8 << 20, linger: Duration::from_millis(5) }
+    }
+}
+
 /// R3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ledger {
@@ -164,6 +176,13 @@ pub struct Ledger {
     pub replay_window: Duration,
     /// What becomes of an input from before the horizon.
     pub older_than_retention: OlderThanRetention,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_secs(86_400);
+        Self { retention: 14 * DAY, replay_window: 2 * DAY, older_than_retention: OlderThanRetention::DeadLetter }
+    }
 }
 
 /// R3.3.
@@ -194,16 +213,22 @@ pub enum Tombstones {
 }
 
 /// A consumer's plugin.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Plugin {
-    /// The component's file, relative to the configuration file's folder.
+    /// The component's file. Loading has put the configuration file's folder before a relative one.
     pub path: PathBuf,
     /// The pinned digest.
     pub sha256: Option<[u8; 32]>,
     /// What it may use.
     pub limits: PluginLimits,
-    /// Given to `configure` as JSON.
+    /// Given to `configure` as JSON. May come from environment variables: `Debug` does not show it.
     pub settings: serde_json::Value,
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin").field("path", &self.path).field("limits", &self.limits).finish_non_exhaustive()
+    }
 }
 
 /// A plugin's budgets (Invariant 7).

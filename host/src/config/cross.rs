@@ -1,0 +1,162 @@
+//! Checks that look at more than one place of the configuration.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Config, Dialect, consumer::PlacedConsumer, document::Reading, quantity::show_duration, suggest::nearest};
+use crate::merge::{Guard, TableName};
+
+/// librdkafka's own defaults.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(45);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Checks everything, and fills in the defaults that depend on other keys.
+pub(super) fn check(reading: &Reading<'_>, config: &Config, consumers: &mut [PlacedConsumer]) {
+    names(reading, consumers);
+    for consumer in consumers.iter_mut() {
+        references(reading, config, consumer);
+        lanes(reading, config, consumer);
+        revoke_deadline(reading, config, consumer);
+        target_names(reading, consumer);
+    }
+    groups(reading, consumers);
+    versions(reading, consumers);
+}
+
+fn names(reading: &Reading<'_>, consumers: &[PlacedConsumer]) {
+    let mut seen: BTreeMap<&str, &PlacedConsumer> = BTreeMap::new();
+    for consumer in consumers.iter().filter(|consumer| consumer.named) {
+        let name = consumer.consumer.name.as_str();
+        if let Some(first) = seen.insert(name, consumer) {
+            let message = format!("the consumer \"{name}\" is defined twice; first at {}", reading.show(&first.name));
+            let help =
+                "the name is half of the ledger's key: two consumers of one name would skip each other's messages";
+            reading.error(
+                "duplicate-consumer",
+                &consumer.name,
+                &format!("{}.name", consumer.path),
+                &message,
+                Some(help),
+            );
+        }
+    }
+}
+
+fn references(reading: &Reading<'_>, config: &Config, consumer: &PlacedConsumer) {
+    let one = |what: &str, name: &str, known: Vec<&str>, place| {
+        if known.contains(&name) {
+            return;
+        }
+        let help = match (nearest(name, known.iter().copied()), known.is_empty()) {
+            (Some(known), _) => format!("did you mean \"{known}\"?"),
+            (None, true) => format!("add [{what}.{name}]"),
+            (None, false) => format!("add [{what}.{name}], or name one of: {}", known.join(", ")),
+        };
+        let message = format!("there is no [{what}.{name}]");
+        reading.error("unknown-reference", place, &format!("{}.{what}", consumer.path), &message, Some(&help));
+    };
+    let inner = &consumer.consumer;
+    one("database", &inner.database, config.databases.keys().map(String::as_str).collect(), &consumer.database);
+    one("kafka", &inner.kafka, config.kafka.keys().map(String::as_str).collect(), &consumer.kafka);
+}
+
+fn lanes(reading: &Reading<'_>, config: &Config, consumer: &PlacedConsumer) {
+    let sqlite = config.databases.get(&consumer.consumer.database).is_some_and(|db| db.dialect == Dialect::Sqlite);
+    if sqlite && consumer.consumer.lanes > 1 {
+        let message = format!("{} lanes on SQLite, which has one writer", consumer.consumer.lanes);
+        let help = "set lanes = 1, or use PostgreSQL";
+        reading.error("lanes-on-sqlite", &consumer.lanes, &format!("{}.lanes", consumer.path), &message, Some(help));
+    }
+}
+
+/// A revoke that drains for longer than the broker waits loses its offset commit.
+fn revoke_deadline(reading: &Reading<'_>, config: &Config, consumer: &mut PlacedConsumer) {
+    let Some(kafka) = config.kafka.get(&consumer.consumer.kafka) else { return };
+    let ms = |key: &str, default| {
+        kafka.properties.get(key).and_then(|value| value.parse().ok()).map_or(default, Duration::from_millis)
+    };
+    let (session, poll) = (ms("session.timeout.ms", SESSION_TIMEOUT), ms("max.poll.interval.ms", MAX_POLL_INTERVAL));
+    let limit = session.min(poll);
+    let Some(place) = &consumer.revoke_deadline else {
+        consumer.consumer.revoke_deadline = consumer.consumer.revoke_deadline.min(limit / 2);
+        return;
+    };
+    let deadline = consumer.consumer.revoke_deadline;
+    if deadline >= limit {
+        let key = if session <= poll { "session.timeout.ms" } else { "max.poll.interval.ms" };
+        let message = format!(
+            "a revoke may take {}, but after {} (`{key}`) the broker gives the partitions away",
+            show_duration(deadline),
+            show_duration(limit)
+        );
+        let help =
+            format!("set it below {}, or raise `{key}` in [kafka.{}]", show_duration(limit), consumer.consumer.kafka);
+        let path = format!("{}.revoke_deadline", consumer.path);
+        reading.error("revoke-too-long", place, &path, &message, Some(&help));
+    }
+}
+
+fn target_names(reading: &Reading<'_>, consumer: &PlacedConsumer) {
+    let mut seen = BTreeMap::new();
+    for target in consumer.targets.iter().filter(|target| !target.spec.name.is_empty()) {
+        if let Some(first) = seen.insert(&target.spec.name, &target.name) {
+            let message =
+                format!("the target \"{}\" is defined twice; first at {}", target.spec.name, reading.show(first));
+            reading.error(
+                "duplicate-target",
+                &target.name,
+                &format!("{}.name", target.path),
+                &message,
+                Some("rename one of them"),
+            );
+        }
+    }
+}
+
+/// Two consumers of one group share the partitions of a topic: each would see only a part of it.
+fn groups(reading: &Reading<'_>, consumers: &[PlacedConsumer]) {
+    for (at, later) in consumers.iter().enumerate() {
+        for earlier in &consumers[..at] {
+            let (a, b) = (&earlier.consumer, &later.consumer);
+            // Two of one name were reported as that.
+            if a.group != b.group || a.kafka != b.kafka || a.name == b.name {
+                continue;
+            }
+            let shared =
+                b.topics.iter().zip(&later.topics).find(|(topic, _)| a.topics.iter().any(|t| t.name == topic.name));
+            if let Some((topic, place)) = shared {
+                let message = format!(
+                    "\"{}\" and \"{}\" read \"{}\" in the same group \"{}\": each would see only a part of it",
+                    a.name, b.name, topic.name, b.group
+                );
+                let help = "give each its own `group` (the default is the consumer's name)";
+                reading.error("shared-group", place, &format!("{}.topics", later.path), &message, Some(help));
+            }
+        }
+    }
+}
+
+/// Two targets that share a table's version but write other columns: a change of one would make the other's older
+/// change look stale, and its columns would be lost.
+fn versions(reading: &Reading<'_>, consumers: &[PlacedConsumer]) {
+    let mut seen: BTreeMap<(&str, &TableName, &str), Vec<(&[crate::merge::ColumnSpec], &str)>> = BTreeMap::new();
+    for consumer in consumers {
+        for target in &consumer.targets {
+            let Some(Guard::NewerBy(column)) = target.spec.guard else { continue };
+            let Some(version) = target.spec.columns.get(column) else { continue };
+            let key = (consumer.consumer.database.as_str(), &target.spec.table, version.name.as_str());
+            let others = seen.entry(key).or_default();
+            let names = |columns: &[crate::merge::ColumnSpec]| {
+                columns.iter().map(|c| c.name.clone()).collect::<std::collections::BTreeSet<_>>()
+            };
+            if let Some((_, first)) = others.iter().find(|(columns, _)| names(columns) != names(&target.spec.columns)) {
+                let message = format!(
+                    "`newer_by = \"{}\"` is shared with {first}, which writes other columns of \"{}\"",
+                    version.name, target.spec.table
+                );
+                let help = "a newer change of one would make the other's look stale: give each its own version column, or both the same columns";
+                reading.error("shared-version", &target.guard, &format!("{}.guard", target.path), &message, Some(help));
+            }
+            others.push((&target.spec.columns, &target.path));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `[kafka.NAME]`: librdkafka's own settings pass through, except those that safety needs.
+
+use std::collections::BTreeMap;
+
+use rdkafka::{ClientConfig, error::KafkaError, types::RDKafkaConfRes};
+
+use super::{
+    KafkaCluster,
+    document::{Node, Place, Reading, Table, Value},
+    kafka_keys::{COMMON, REFUSED},
+    schema,
+    secret::key_is_secret,
+    secret_file,
+    section::Section,
+    suggest::nearest,
+};
+
+/// The keys are librdkafka's: this schema knows none, and its unknown ones are not reported.
+static NO_KEYS: schema::Section = schema::Section { name: "a Kafka cluster", keys: &[] };
+
+/// Reads one cluster. What is wrong was reported.
+pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Place) -> KafkaCluster {
+    let empty = Table::new();
+    let section = Section::open(reading, &NO_KEYS, &empty, place, format!("kafka.{name}"));
+    let mut properties = BTreeMap::new();
+    let mut reported = false;
+    for (key, key_place, node) in flatten(table, "") {
+        // What librdkafka does not know may be a misspelt password.
+        if key_is_secret(&key) || !COMMON.contains(&key.as_str()) {
+            reading.mask(node);
+        }
+        if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == key) {
+            section.error("refused-setting", key_place, &key, format!("`{key}` cannot be set"), *reason);
+            continue;
+        }
+        let Some(value) = value(&section, &key, node) else {
+            reported = true;
+            continue;
+        };
+        let key = key.strip_suffix("_file").filter(|key| key_is_secret(key)).map(str::to_owned).unwrap_or(key);
+        if accepted(&section, &key, &value, key_place, node) && properties.insert(key.clone(), value).is_some() {
+            let message = format!("both `{key}` and `{key}_file` are given");
+            section.error("both-given", key_place, &key, message, "keep one of them");
+        }
+    }
+    if !reported && !["bootstrap.servers", "metadata.broker.list"].iter().any(|key| properties.contains_key(*key)) {
+        let help = "write \"bootstrap.servers\" = \"HOST:9092,…\"";
+        section.error("missing-key", place, "bootstrap.servers", "a Kafka cluster needs `bootstrap.servers`", help);
+    }
+    if properties.get("enable.ssl.certificate.verification").is_some_and(|value| value == "false") {
+        let help = "anybody on the way can read and change the messages; give ssl.ca.location instead";
+        let message = "the broker's certificate is not verified";
+        reading.warning(
+            "unverified-tls",
+            place,
+            &section.at("enable.ssl.certificate.verification"),
+            message,
+            Some(help),
+        );
+    }
+    KafkaCluster { properties }
+}
+
+/// `"a.b" = 1` and `a.b = 1` mean the same here.
+fn flatten<'a>(table: &'a Table, prefix: &str) -> Vec<(String, &'a Place, &'a Node)> {
+    let mut out = vec![];
+    for (key, entry) in table {
+        let key = format!("{prefix}{key}");
+        match &entry.node.value {
+            Value::Table(inner) => out.extend(flatten(inner, &format!("{key}."))),
+            _ => out.push((key, &entry.key, &entry.node)),
+        }
+    }
+    out
+}
+
+/// A setting's value as librdkafka takes it.
+fn value(section: &Section<'_>, key: &str, node: &Node) -> Option<String> {
+    match &node.value {
+        Value::Text(text) if key.strip_suffix("_file").is_some_and(key_is_secret) => {
+            secret_file::read(section, key, &section.open_text(key, text, &node.place)?)
+        }
+        Value::Text(text) => Some(text.text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Boolean(value) => Some(value.to_string()),
+        Value::Float(value) => Some(value.to_string()),
+        _ => section.bad_type(key, node, "text, a number, true or false: librdkafka's settings are flat"),
+    }
+}
+
+/// Asks librdkafka itself whether it knows the key and takes the value.
+fn accepted(section: &Section<'_>, key: &str, value: &str, key_place: &Place, node: &Node) -> bool {
+    // It would read "6s" as 6.
+    let whole = !(key.ends_with(".ms") || key.ends_with(".bytes")) || value.trim().parse::<i64>().is_ok();
+    let error = match ClientConfig::new().set(key, value).create_native_config() {
+        Ok(_) if whole => return true,
+        Ok(_) => None,
+        Err(error) => Some(error),
+    };
+    let from_secret = matches!(&node.value, Value::Text(text) if text.secret);
+    match error {
+        Some(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => {
+            let help = match nearest(key, COMMON.iter().copied()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => "the names are librdkafka's: see its CONFIGURATION.md".to_owned(),
+            };
+            section.error("unknown-key", key_place, key, format!("librdkafka has no setting `{key}`"), help);
+        }
+        // librdkafka's own words repeat the value.
+        Some(KafkaError::ClientConfig(_, why, ..)) if !from_secret && !key_is_secret(key) && COMMON.contains(&key) => {
+            section.error("bad-value", &node.place, key, format!("librdkafka refuses `{key}`"), why);
+        }
+        _ => {
+            let help = if whole {
+                "see librdkafka's CONFIGURATION.md for what it takes"
+            } else {
+                "a whole number, without a unit"
+            };
+            section.error("bad-value", &node.place, key, format!("librdkafka refuses the value of `{key}`"), help);
+        }
+    }
+    false
+}

@@ -1,0 +1,96 @@
+//! `[consumer.plugin]`.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::{
+    Plugin, PluginLimits,
+    document::{Node, Value},
+    schema,
+    section::Section,
+};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Reads a consumer's plugin. What is wrong was reported.
+pub(super) fn read(consumer: &Section<'_>) -> Plugin {
+    consumer.missing("plugin", "add [consumer.plugin] with path = \"FILE.wasm\": the business rules");
+    let Some(section) = consumer.section("plugin", &schema::PLUGIN) else {
+        let settings = Json::Object(Map::new());
+        return Plugin { path: PathBuf::new(), sha256: None, limits: PluginLimits::default(), settings };
+    };
+    let path = section.required_text("path", "the plugin's component: path = \"plugins/NAME.wasm\"");
+    Plugin {
+        path: path.map(|path| section.reading.resolve(&path.place, &path.value)).unwrap_or_default(),
+        sha256: digest(&section),
+        limits: limits(&section),
+        settings: settings(&section),
+    }
+}
+
+fn digest(section: &Section<'_>) -> Option<[u8; 32]> {
+    let text = section.text("sha256")?;
+    let mut digest = [0; 32];
+    let pairs: Vec<_> = (0..text.value.len()).step_by(2).map(|at| text.value.get(at..at + 2)).collect();
+    let hex = text.value.len() == 64 && text.value.bytes().all(|b| b.is_ascii_hexdigit());
+    if hex {
+        for (byte, pair) in digest.iter_mut().zip(pairs) {
+            *byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())?;
+        }
+        return Some(digest);
+    }
+    let message = format!("{} is no SHA-256: it has {} characters", text.shown(), text.value.chars().count());
+    section.error(
+        "bad-digest",
+        &text.place,
+        "sha256",
+        message,
+        "64 hexadecimal digits, as `sha256sum FILE.wasm` prints them",
+    );
+    None
+}
+
+fn limits(section: &Section<'_>) -> PluginLimits {
+    let default = PluginLimits::default();
+    let Some(limits) = section.section("limits", &schema::LIMITS) else { return default };
+    let (ms, s) = (Duration::from_millis, Duration::from_secs);
+    PluginLimits {
+        memory: limits.size("memory", default.memory, MIB..=4096 * MIB),
+        cpu_base: limits.duration("cpu_base", default.cpu_base, ms(10)..=s(60)),
+        cpu_per_event: limits.duration("cpu_per_event", default.cpu_per_event, ms(1)..=s(60)),
+        changes_per_event: limits.number("changes_per_event", default.changes_per_event, 1..=100_000),
+        output_per_event: limits.size("output_per_event", default.output_per_event, KIB..=256 * MIB),
+        log_bytes: limits.size("log_bytes", default.log_bytes, 0..=16 * MIB),
+    }
+}
+
+/// Any table, as JSON.
+fn settings(section: &Section<'_>) -> Json {
+    let Some((table, _)) = section.table("settings") else { return Json::Object(Map::new()) };
+    let json = |(key, entry): (&String, &super::document::Entry)| Some((key.clone(), json(section, &entry.node)?));
+    Json::Object(table.iter().filter_map(json).collect())
+}
+
+fn json(section: &Section<'_>, node: &Node) -> Option<Json> {
+    Some(match &node.value {
+        Value::Text(text) => Json::String(text.text.clone()),
+        Value::Integer(number) => Json::Number((*number).into()),
+        Value::Float(number) => match Number::from_f64(*number) {
+            Some(number) => Json::Number(number),
+            None => {
+                let help = "the plugin gets its settings as JSON, which has no inf and nan";
+                section.error("bad-value", &node.place, "settings", "this is no JSON number", help);
+                return None;
+            }
+        },
+        Value::Boolean(value) => Json::Bool(*value),
+        Value::Datetime(text) => Json::String(text.clone()),
+        Value::Array(nodes) => Json::Array(nodes.iter().filter_map(|node| json(section, node)).collect()),
+        Value::Table(table) => Json::Object(
+            table.iter().filter_map(|(key, entry)| Some((key.clone(), json(section, &entry.node)?))).collect(),
+        ),
+        Value::Broken => return None,
+    })
+}

@@ -1,0 +1,139 @@
+//! The top of the configuration.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use super::{
+    Config, ConfigError, Http, Loaded, Log, Severity, consumer, cross, database,
+    document::{Place, Reading, Table, Value},
+    kafka, schema,
+    section::Section,
+};
+
+/// Where HTTP listens, unless said otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9464);
+
+/// Turns the raw form into the valid one.
+///
+/// # Errors
+/// Every mistake that reading the files and validating them found.
+pub(super) fn read(reading: &Reading<'_>, table: &Table) -> Result<Loaded, ConfigError> {
+    let place = Place { file: 0, range: 0..0 };
+    let config = if reading.stopped() { None } else { Some(validate(reading, table, &place)) };
+    let (errors, warnings): (Vec<_>, Vec<_>) =
+        reading.diagnostics().into_iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
+    match config {
+        Some(config) if errors.is_empty() => Ok(Loaded { config, warnings }),
+        _ => Err(ConfigError { diagnostics: errors.into_iter().chain(warnings).collect() }),
+    }
+}
+
+fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
+    let root = Section::open(reading, &schema::ROOT, table, place, "");
+    let mut config = Config {
+        databases: named(&root, "database", database::read),
+        kafka: named(&root, "kafka", kafka::read),
+        http: http(&root),
+        log: log(&root),
+        consumers: vec![],
+    };
+    let mut consumers: Vec<_> = root
+        .tables("consumer")
+        .into_iter()
+        .enumerate()
+        .map(|(i, (table, place))| consumer::read(reading, i + 1, table, place))
+        .collect();
+    if consumers.is_empty() && !root.has("consumer") {
+        root.error(
+            "missing-key",
+            place,
+            "consumer",
+            "there is no consumer",
+            "add [[consumer]]; config/reference.toml shows every key",
+        );
+    }
+    cross::check(reading, &config, &mut consumers);
+    config.consumers = consumers.into_iter().map(|placed| placed.consumer).collect();
+    config
+}
+
+/// `[database.NAME]` and `[kafka.NAME]`.
+fn named<T>(
+    root: &Section<'_>,
+    key: &'static str,
+    read: impl Fn(&Reading<'_>, &str, &Table, &Place) -> T,
+) -> BTreeMap<String, T> {
+    let Some((table, _)) = root.table(key) else { return BTreeMap::new() };
+    let mut out = BTreeMap::new();
+    for (name, entry) in table {
+        match &entry.node.value {
+            Value::Table(inner) => {
+                out.insert(name.clone(), read(root.reading, name, inner, &entry.key));
+            }
+            Value::Broken => {}
+            _ => {
+                root.reading.mask(&entry.node);
+                root.bad_type::<()>(
+                    &format!("{key}.{name}"),
+                    &entry.node,
+                    &format!("a name between: [{key}.main] with `{name}` in it"),
+                );
+            }
+        }
+    }
+    out
+}
+
+fn http(root: &Section<'_>) -> Http {
+    let Some(section) = root.section("http", &schema::HTTP) else { return Http { listen: Some(LISTEN) } };
+    let Some(text) = section.text("listen") else { return Http { listen: Some(LISTEN) } };
+    if text.value == "off" {
+        return Http { listen: None };
+    }
+    let address = match text.value.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.value.clone(),
+    };
+    match address.parse::<SocketAddr>() {
+        Ok(listen) => {
+            if !listen.ip().is_loopback() {
+                let help = "it shows topics, lag and error texts, and has no password: keep it on 127.0.0.1, or let a firewall or network policy guard it";
+                let message = format!("{listen} can be reached from other machines");
+                root.reading.warning("not-loopback", &text.place, &section.at("listen"), &message, Some(help));
+            }
+            Http { listen: Some(listen) }
+        }
+        Err(_) => {
+            let message = format!("{} is no address to listen on", text.shown());
+            section.error(
+                "bad-value",
+                &text.place,
+                "listen",
+                message,
+                "write ADDRESS:PORT such as \"127.0.0.1:9464\", or \"off\"",
+            );
+            Http { listen: None }
+        }
+    }
+}
+
+fn log(root: &Section<'_>) -> Log {
+    let default = || "info".to_owned();
+    let Some(section) = root.section("log", &schema::LOG) else { return Log { json: false, filter: default() } };
+    let filter = section.text("filter");
+    if let Some(text) = &filter
+        && let Err(error) = text.value.parse::<tracing_subscriber::EnvFilter>()
+    {
+        let message = format!("{} is no log filter: {error}", text.shown());
+        section.error(
+            "bad-value",
+            &text.place,
+            "filter",
+            message,
+            "such as \"info\", \"debug\" or \"info,tidegate::store=debug\"",
+        );
+    }
+    Log {
+        json: section.choice("format", false, &[("human", false), ("json", true)]),
+        filter: filter.map_or_else(default, |text| text.value),
+    }
+}

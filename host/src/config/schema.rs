@@ -1,0 +1,59 @@
+//! Every key of the configuration, by section. The readers may only ask for these; whatever else a file holds is
+//! refused; and `config/reference.toml` must have each of them.
+
+/// The keys of one section.
+#[derive(Debug)]
+pub(super) struct Section {
+    /// What it is called in messages.
+    pub(super) name: &'static str,
+    /// Its keys.
+    pub(super) keys: &'static [&'static str],
+}
+
+pub(super) static ROOT: Section = Section {
+    name: "the top of the configuration",
+    keys: &["include", "database", "kafka", "http", "log", "consumer"],
+};
+pub(super) static DATABASE: Section = Section { name: "a database", keys: &["url", "url_file"] };
+pub(super) static HTTP: Section = Section { name: "http", keys: &["listen"] };
+pub(super) static LOG: Section = Section { name: "log", keys: &["format", "filter"] };
+pub(super) static CONSUMER: Section = Section {
+    name: "a consumer",
+    keys: &[
+        "name",
+        "group",
+        "database",
+        "kafka",
+        "topics",
+        "start",
+        "lanes",
+        "batch",
+        "ledger",
+        "payload",
+        "tombstones",
+        "queue",
+        "revoke_deadline",
+        "plugin",
+        "target",
+    ],
+};
+pub(super) static TOPIC: Section = Section { name: "a topic", keys: &["name", "source"] };
+pub(super) static BATCH: Section = Section { name: "batch", keys: &["max_records", "max_bytes", "linger"] };
+pub(super) static LEDGER: Section =
+    Section { name: "ledger", keys: &["retention", "replay_window", "older_than_retention"] };
+pub(super) static PLUGIN: Section = Section { name: "plugin", keys: &["path", "sha256", "limits", "settings"] };
+pub(super) static LIMITS: Section = Section {
+    name: "limits",
+    keys: &["memory", "cpu_base", "cpu_per_event", "changes_per_event", "output_per_event", "log_bytes"],
+};
+pub(super) static TARGET: Section = Section {
+    name: "a target",
+    keys: &["name", "table", "columns", "key", "merge", "guard", "operations", "soft_delete"],
+};
+pub(super) static GUARD: Section = Section { name: "guard", keys: &["newer_by", "transition"] };
+pub(super) static TRANSITION: Section =
+    Section { name: "transition", keys: &["column", "initial", "allow", "on_refused"] };
+
+/// Every section.
+pub(super) static ALL: [&Section; 13] =
+    [&ROOT, &DATABASE, &HTTP, &LOG, &CONSUMER, &TOPIC, &BATCH, &LEDGER, &PLUGIN, &LIMITS, &TARGET, &GUARD, &TRANSITION];

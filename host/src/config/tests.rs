@@ -1,0 +1,148 @@
+//! What people get to read when a configuration is wrong. One test per kind of mistake.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic is how a test fails")]
+
+use std::{collections::BTreeSet, path::Path};
+
+use super::{Config, ConfigError, Dialect, Loaded, OlderThanRetention, Start, schema};
+use crate::merge::{Guard, Merge, OnRefused, Operation};
+
+mod mistakes;
+mod reference;
+mod secrets;
+
+/// A whole configuration without a mistake. Tests change single lines of it.
+const GOOD: &str = r#"
+[database.main]
+url = "postgres://tidegate@localhost/shop"
+[kafka.main]
+"bootstrap.servers" = "localhost:9092"
+[[consumer]]
+name = "settlement"
+topics = ["order.events"]
+lanes = 2
+ledger = { retention = "14d", replay_window = "2d" }
+[consumer.plugin]
+path = "settlement.wasm"
+[[consumer.target]]
+name = "settlements"
+table = "settlements"
+columns = ["payment_id", "order_id", "amount", "status", "event_version"]
+key = ["payment_id"]
+merge = { order_id = "keep" }
+"#;
+
+fn parse(text: &str) -> Result<Loaded, ConfigError> {
+    super::parse(text, Path::new("tidegate.toml"), &|name| match name {
+        "LANES" => Some("3".to_owned()),
+        "CANARY_PASSWORD" => Some(secrets::CANARY.to_owned()),
+        _ => None,
+    })
+}
+
+fn good() -> Config {
+    parse(GOOD).unwrap().config
+}
+
+/// [`GOOD`] with one line changed.
+fn with(line: &str, instead: &str) -> String {
+    assert!(GOOD.contains(line), "{line}");
+    GOOD.replace(line, instead)
+}
+
+#[test]
+fn a_good_configuration_gives_what_it_says() {
+    let config = good();
+    let consumer = &config.consumers[0];
+    assert_eq!(config.databases["main"].url.expose(), "postgres://tidegate@localhost/shop");
+    assert_eq!(config.kafka["main"].properties["bootstrap.servers"], "localhost:9092");
+    assert_eq!(config.http.listen, Some("127.0.0.1:9464".parse().unwrap()));
+    assert_eq!((consumer.name.as_str(), consumer.group.as_str()), ("settlement", "settlement"));
+    assert_eq!((consumer.topics[0].name.as_str(), &*consumer.topics[0].source), ("order.events", "default"));
+    assert_eq!((consumer.lanes, consumer.start), (2, Start::Earliest));
+    assert_eq!(consumer.ledger.older_than_retention, OlderThanRetention::DeadLetter);
+    assert_eq!(consumer.plugin.path, Path::new("settlement.wasm"));
+    let target = &consumer.targets[0];
+    assert_eq!((target.key.as_slice(), target.columns[1].merge), (&[0][..], Merge::Keep));
+    assert_eq!(target.operations, BTreeSet::from([Operation::Upsert]));
+}
+
+#[test]
+fn variables_are_put_into_text_and_numbers() {
+    let text = with("lanes = 2", "lanes = \"${LANES:1}\"").replace("localhost:9092", "${KAFKA:broker}:1 $${x}");
+    let config = parse(&text).unwrap().config;
+    assert_eq!(config.consumers[0].lanes, 3);
+    assert_eq!(config.kafka["main"].properties["bootstrap.servers"], "broker:1 ${x}");
+}
+
+#[test]
+fn librdkafka_names_need_no_quotes() {
+    let text = with(
+        "\"bootstrap.servers\" = \"localhost:9092\"",
+        "bootstrap.servers = \"a:1\"\nsession.timeout.ms = 9000\nsocket.keepalive.enable = true",
+    );
+    let config = parse(&text).unwrap().config;
+    let kafka = &config.kafka["main"].properties;
+    assert_eq!((kafka["bootstrap.servers"].as_str(), kafka["session.timeout.ms"].as_str()), ("a:1", "9000"));
+    assert_eq!(kafka["socket.keepalive.enable"], "true");
+    // The default deadline stays below the session time-out.
+    assert_eq!(config.consumers[0].revoke_deadline.as_millis(), 4500);
+}
+
+#[test]
+fn a_time_to_start_at() {
+    for time in ["\"2026-01-31T00:00:00Z\"", "2026-01-31T00:00:00Z", "\"2026-01-31T09:00:00+09:00\""] {
+        let config = parse(&with("lanes = 2", &format!("start = {time}"))).unwrap().config;
+        assert_eq!(config.consumers[0].start, Start::Time(1_769_817_600_000), "{time}");
+    }
+}
+
+#[test]
+fn a_state_machine() {
+    let text = format!(
+        "{GOOD}operations = [\"upsert\", \"delete\"]\nsoft_delete = \"gone\"\n[consumer.target.guard.transition]\n\
+         column = \"status\"\ninitial = [\"created\"]\nallow = {{ created = [\"paid\"] }}\non_refused = \"ignore\"\n"
+    );
+    let loaded = parse(&text).unwrap();
+    let target = &loaded.config.consumers[0].targets[0];
+    let Some(Guard::Transition { column: 3, initial, allow, on_refused: OnRefused::Ignore }) = &target.guard else {
+        panic!("{:?}", target.guard)
+    };
+    assert_eq!(initial, &BTreeSet::from(["created".to_owned()]));
+    assert_eq!(allow, &BTreeSet::from([("created".to_owned(), "paid".to_owned())]));
+    assert_eq!(target.soft_delete.as_deref(), Some("gone"));
+}
+
+#[test]
+fn paths_start_at_the_file_that_they_stand_in() {
+    let text = with("postgres://tidegate@localhost/shop", "sqlite://shop 100%.db?x=1").replace("lanes = 2", "");
+    let config = super::parse(&text, Path::new("conf#1/tidegate.toml"), &|_| None).unwrap().config;
+    assert_eq!(config.consumers[0].plugin.path, Path::new("conf#1/settlement.wasm"));
+    assert_eq!(config.databases["main"].dialect, Dialect::Sqlite);
+    assert_eq!(config.databases["main"].url.expose(), "sqlite://conf%231/shop 100%.db?x=1");
+}
+
+#[test]
+fn files_include_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("more")).unwrap();
+    write("tidegate.toml", &format!("include = [\"more/second.toml\"]\n{GOOD}"));
+    write(
+        "more/second.toml",
+        &GOOD
+            .replace("settlement", "summary")
+            .replace(".main]", ".other]")
+            .replace("lanes = 2", "database = \"other\""),
+    );
+    let config = super::load(&folder.path().join("tidegate.toml")).unwrap();
+    let names: Vec<_> = config.consumers.iter().map(|consumer| consumer.name.as_str()).collect();
+    assert_eq!(names, ["settlement", "summary"]);
+    assert_eq!(config.consumers[1].plugin.path, folder.path().join("more/summary.wasm"));
+    assert_eq!(config.databases.keys().collect::<Vec<_>>(), ["main", "other"]);
+
+    // What is wrong in an included file is told with that file's name.
+    write("more/second.toml", "include = [\"../tidegate.toml\", \"none.toml\"]\n[database.main]\nurl = 1");
+    let text = super::load(&folder.path().join("tidegate.toml")).unwrap_err().to_string();
+    assert!(text.contains("there is no file") && text.contains("more/second.toml:1:"), "{text}");
+    assert!(text.contains("[database.main] is defined twice; first at"), "{text}");
+}
