@@ -5,6 +5,8 @@
 
 pub mod class;
 pub mod config;
+pub mod demo;
+
 pub mod identity;
 pub mod merge;
 pub mod outcome;

@@ -1,0 +1,170 @@
+//! The proofs: what the producer knows was to come of a run, held against what the database and the broker say.
+
+use super::{
+    measure::Measurements,
+    oracle::{Expected, Oracle},
+    service::Service,
+    story::Feed,
+};
+
+/// One thing that must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Proof {
+    /// The consumer that it is about; `None` = all.
+    pub(super) service: Option<Service>,
+    /// A short stable word for scripts.
+    pub(super) code: &'static str,
+    /// For people.
+    pub(super) claim: String,
+    pub(super) expected: i64,
+    pub(super) found: i64,
+}
+
+impl Proof {
+    pub(super) fn holds(&self) -> bool {
+        self.expected == self.found
+    }
+}
+
+/// Everything that must hold after a run that consumed all there is.
+pub(super) fn proofs(oracle: &Oracle, measured: &Measurements) -> Vec<Proof> {
+    let mut proofs: Vec<_> = Feed::ALL
+        .into_iter()
+        .map(|feed| Proof {
+            service: None,
+            code: "in_broker",
+            claim: format!("the broker has every record published to {}", feed.topic()),
+            expected: oracle.published_to(feed),
+            found: measured.in_broker.get(&feed).copied().unwrap_or(0),
+        })
+        .collect();
+    for service in Service::ALL {
+        proofs.extend(of_service(service, &oracle.expected(service), measured));
+    }
+    proofs.push(Proof {
+        service: None,
+        code: "torn_links",
+        claim: "every checkpoint begins where the one before it ended".into(),
+        expected: 0,
+        found: measured.torn_links,
+    });
+    proofs
+}
+
+fn of_service(service: Service, expected: &Expected, measurements: &Measurements) -> Vec<Proof> {
+    let Some(measured) = measurements.services.get(&service) else { return Vec::new() };
+    let in_broker = service.feeds().iter().filter_map(|f| measurements.in_broker.get(f)).sum();
+    let proof = |code, claim: &str, expected, found| Proof {
+        service: Some(service),
+        code,
+        claim: claim.into(),
+        expected,
+        found,
+    };
+    let outcomes = measured.outcomes;
+    let mut proofs = vec![
+        proof("consumed", "consumed every record in its topics", in_broker, outcomes.consumed),
+        proof("applied", "applied every distinct valid event once", expected.applied, outcomes.applied),
+        proof("ledger", "the ledger has one row for each of them", outcomes.applied, measured.ledger_rows),
+        proof("duplicate", "skipped every copy", expected.duplicate, outcomes.duplicate),
+        proof(
+            "payload_conflict",
+            "kept every copy with another payload",
+            expected.conflicts,
+            measured.payload_conflicts,
+        ),
+        proof("skipped", "left alone what is not for it", expected.skipped, outcomes.skipped),
+        proof("dead", "found every broken event", expected.dead, outcomes.dead),
+        proof("dead_letters", "kept each of them as a dead letter", outcomes.dead, measured.dead_letters),
+        proof("superseded", "closed those that came corrected", expected.superseded, measured.superseded),
+        proof("too_old", "met no event older than its memory", 0, outcomes.too_old),
+        proof("target_duplicates", "has no key twice in its table", 0, measured.target_duplicates),
+    ];
+    for (total, (expected, found)) in service.totals().iter().zip(expected.totals.iter().zip(&measured.totals)) {
+        proofs.push(proof("total", total.label, *expected, *found));
+    }
+    proofs
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::demo::{
+        measure::{Measured, Outcomes},
+        story::Story,
+    };
+
+    /// A story, and what a host that makes no mistake makes of it.
+    pub(in crate::demo) fn faultless() -> (Oracle, Measurements) {
+        let mut story = Story::new(42, 6, 0);
+        (0..2_000).for_each(|_| drop(story.next_event()));
+        story.close();
+        let oracle = story.oracle().clone();
+        let of = |service: Service| {
+            let e = oracle.expected(service);
+            let consumed = service.feeds().iter().map(|f| oracle.published_to(*f)).sum();
+            let outcomes = Outcomes {
+                consumed,
+                applied: e.applied,
+                duplicate: e.duplicate,
+                skipped: e.skipped,
+                dead: e.dead,
+                too_old: 0,
+            };
+            Measured {
+                outcomes,
+                ledger_rows: e.applied,
+                dead_letters: e.dead,
+                superseded: e.superseded,
+                payload_conflicts: e.conflicts,
+                target_duplicates: 0,
+                totals: e.totals[..service.totals().len()].to_vec(),
+            }
+        };
+        let services: BTreeMap<_, _> = Service::ALL.into_iter().map(|s| (s, of(s))).collect();
+        let in_broker = Feed::ALL.into_iter().map(|f| (f, oracle.published_to(f))).collect();
+        (oracle, Measurements { in_broker, services, repeated_ids: 99, torn_links: 0 })
+    }
+
+    fn failing(oracle: &Oracle, measured: &Measurements) -> Vec<&'static str> {
+        proofs(oracle, measured).iter().filter(|p| !p.holds()).map(|p| p.code).collect()
+    }
+
+    #[test]
+    fn a_faultless_run_proves_everything() {
+        let (oracle, measured) = faultless();
+        assert_eq!(failing(&oracle, &measured), Vec::<&str>::new());
+        let e = oracle.expected(Service::OrderSummary);
+        let outcomes = e.applied + e.duplicate + e.skipped + e.dead;
+        assert_eq!(outcomes, measured.services[&Service::OrderSummary].outcomes.consumed, "nothing is left over");
+    }
+
+    #[test]
+    fn every_fault_is_seen() {
+        type Fault = fn(&mut Measured);
+        let faults: [(Fault, &[&str]); 8] = [
+            (|m| m.outcomes.consumed -= 1, &["consumed"]),
+            (|m| m.outcomes.applied += 1, &["applied", "ledger"]),
+            (|m| m.outcomes.too_old = 1, &["too_old"]),
+            (|m| m.dead_letters -= 1, &["dead_letters"]),
+            (|m| m.superseded += 1, &["superseded"]),
+            (|m| m.payload_conflicts -= 1, &["payload_conflict"]),
+            (|m| m.target_duplicates = 1, &["target_duplicates"]),
+            (|m| m.totals[1] += 1, &["total"]),
+        ];
+        for (fault, codes) in faults {
+            for service in Service::ALL {
+                let (oracle, mut measured) = faultless();
+                measured.services.entry(service).and_modify(fault);
+                assert_eq!(failing(&oracle, &measured), codes, "{}", service.name());
+            }
+        }
+        let (oracle, mut measured) = faultless();
+        measured.torn_links = 1;
+        assert_eq!(failing(&oracle, &measured), ["torn_links"]);
+        measured.in_broker.insert(Feed::Orders, 0);
+        assert_eq!(failing(&oracle, &measured), ["in_broker", "consumed", "torn_links"]);
+    }
+}

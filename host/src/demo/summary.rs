@@ -1,0 +1,232 @@
+//! The summary for people: what happened, whether it is as it should be, and where to look next.
+
+use std::fmt::{self, Display, Write as _};
+
+use super::{
+    measure::{Measured, Outcomes, REPEATED_ATTEMPTS},
+    proof::Proof,
+    report::Report,
+    service::Service,
+    story::Feed,
+};
+
+/// With colours or without.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub(super) colours: bool,
+}
+
+impl Style {
+    fn paint(self, code: &str, text: impl Display) -> String {
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    fn bold(self, text: impl Display) -> String {
+        self.paint("1", text)
+    }
+
+    fn faint(self, text: impl Display) -> String {
+        self.paint("2", text)
+    }
+
+    fn mark(self, good: bool) -> String {
+        if good { self.paint("32", "✓") } else { self.paint("1;31", "✗") }
+    }
+}
+
+/// 1234567 as 1,234,567.
+pub(super) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::new();
+    if number < 0 {
+        text.push('-');
+    }
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// 123456 cents as 1,234.56.
+fn money(cents: i64) -> String {
+    let sign = if cents < 0 { "-" } else { "" };
+    let cents = i64::try_from(cents.unsigned_abs()).unwrap_or(i64::MAX);
+    format!("{sign}{}.{:02}", grouped(cents / 100), cents % 100)
+}
+
+/// The whole summary.
+pub(super) fn summary(report: &Report, style: Style) -> String {
+    let mut text = String::new();
+    // Writing into a String does not fail.
+    let _ = write(&mut text, report, style);
+    text
+}
+
+fn write(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    writeln!(out)?;
+    produced(out, report, style)?;
+    outcomes(out, report, style)?;
+    queries(out, report, style)?;
+    totals(out, report, style)?;
+    verdict(out, report, style)?;
+    places(out, report, style)
+}
+
+fn produced(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    let of = |feed: Feed| grouped(report.measured.in_broker.get(&feed).copied().unwrap_or(0));
+    writeln!(
+        out,
+        "{} on the broker: {} in {} and {} in {}",
+        style.bold(format!("{} records", grouped(report.measured.in_broker.values().sum()))),
+        of(Feed::Orders),
+        Feed::Orders.topic(),
+        of(Feed::Payments),
+        Feed::Payments.topic(),
+    )
+}
+
+const COLUMNS: [&str; 6] = ["consumed", "applied", "duplicates", "skipped", "dead letters", "too old"];
+
+fn outcomes(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    writeln!(out)?;
+    let head: String = COLUMNS.iter().map(|c| format!("{c:>14}")).collect();
+    writeln!(out, "{}", style.faint(format!("{:<23}{head}", "what became of them")))?;
+    let line = |name: &str, o: &Outcomes| {
+        let cells = [o.consumed, o.applied, o.duplicate, o.skipped, o.dead, o.too_old];
+        let cells: String = cells.iter().map(|n| format!("{:>14}", grouped(*n))).collect();
+        format!("{name:<23}{cells}")
+    };
+    for (service, measured) in &report.measured.services {
+        writeln!(out, "{}", line(service.name(), &measured.outcomes))?;
+    }
+    writeln!(out, "{}", style.bold(line("in all", &report.all())))?;
+    let sum = |of: fn(&Measured) -> i64| report.measured.services.values().map(of).sum::<i64>();
+    let mut note = |count: i64, text: &str| match count {
+        0 => Ok(()),
+        n => writeln!(out, "{}", style.faint(format!("  {} {text}", grouped(n)))),
+    };
+    note(
+        sum(|m| m.payload_conflicts),
+        "of the duplicates came with another payload than the first: kept and reported",
+    )?;
+    note(sum(|m| m.superseded), "of the dead letters came again, corrected, and were applied")
+}
+
+fn queries(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    let mut query = |title: &str, sql: &str, rows: i64, good: Option<bool>| {
+        let mark = good.map_or_else(|| " ".into(), |g| style.mark(g));
+        writeln!(out, "\n{title}")?;
+        writeln!(out, "  {}", style.faint(format!("{sql};")))?;
+        writeln!(out, "{mark} {} {}", style.bold(grouped(rows)), if rows == 1 { "row" } else { "rows" })
+    };
+    query(
+        "Deduplication: inputs met more than once (there may be any number)",
+        REPEATED_ATTEMPTS,
+        report.measured.repeated_ids,
+        None,
+    )?;
+    for (service, m) in &report.measured.services {
+        let title = match service {
+            Service::Settlement => "Idempotency: payments with more than one row (there must be none)",
+            Service::OrderSummary => "Idempotency: orders with more than one row (there must be none)",
+        };
+        query(title, &service.duplicates_query(), m.target_duplicates, Some(m.target_duplicates == 0))?;
+    }
+    Ok(())
+}
+
+fn totals(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    writeln!(out)?;
+    writeln!(out, "{}", style.faint(format!("{:<37}{:>18}{:>18}", "totals", "in the database", "producer's own")))?;
+    for service in Service::ALL {
+        let proofs = report.proofs.iter().filter(|p| p.code == "total" && p.service == Some(service));
+        for (total, proof) in service.totals().iter().zip(proofs) {
+            let figure = if total.cents { money } else { grouped };
+            writeln!(
+                out,
+                "{:<37}{:>18}{:>18} {}",
+                format!("{}: {}", service.table(), total.label),
+                figure(proof.found),
+                figure(proof.expected),
+                style.mark(proof.holds())
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn verdict(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    writeln!(out)?;
+    let failed: Vec<&Proof> = report.proofs.iter().filter(|p| !p.holds()).collect();
+    let all = report.proofs.len();
+    if failed.is_empty() {
+        return writeln!(
+            out,
+            "{} {}",
+            style.mark(true),
+            style.bold(format!("all {all} proofs hold: nothing lost, nothing applied twice"))
+        );
+    }
+    writeln!(out, "{} {}", style.mark(false), style.bold(format!("{} of {all} proofs fail", failed.len())))?;
+    for proof in failed {
+        let who = proof.service.map(|s| format!("{} ", s.name())).unwrap_or_default();
+        writeln!(out, "  {who}{}: expected {}, found {}", proof.claim, grouped(proof.expected), grouped(proof.found))?;
+    }
+    Ok(())
+}
+
+fn places(out: &mut String, report: &Report, style: Style) -> fmt::Result {
+    let places = &report.places;
+    writeln!(out)?;
+    let mut line = |name: &str, what: &str| writeln!(out, "{} {what}", style.faint(format!("{name:<10}")));
+    line("database", &places.database)?;
+    line("broker", &places.broker)?;
+    line("config", &places.config)?;
+    line("log", &places.log)?;
+    match &places.metrics {
+        Some(url) => line("metrics", url)?,
+        None => line("metrics", "gone with this run; --keep-running keeps them up")?,
+    }
+    writeln!(out, "\nNext")?;
+    let mut next = |name: &str, what: &str| writeln!(out, "  {name:<18}{what}");
+    next("look inside", &places.shell)?;
+    next("change a rule", "edit plugins/settlement or plugins/order-summary, then make demo again")?;
+    next("on real services", "tidegate demo --bootstrap-servers HOST:9092 --database-url postgres://…")?;
+    places.clean_up.iter().try_for_each(|command| next("clean up", command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::report;
+
+    const PLAIN: Style = Style { colours: false };
+
+    #[test]
+    fn figures_are_grouped() {
+        let texts = [0, 7, 999, 1000, -1_234_567].map(grouped);
+        assert_eq!(texts, ["0", "7", "999", "1,000", "-1,234,567"]);
+        assert_eq!([0, 5, 123_456, -250].map(money), ["0.00", "0.05", "1,234.56", "-2.50"]);
+    }
+
+    #[test]
+    fn a_good_run_says_so() {
+        let text = summary(&report::tests::faultless(), PLAIN);
+        assert!(text.contains("proofs hold") && !text.contains('✗') && !text.contains('\x1b'), "{text}");
+        assert!(text.contains(REPEATED_ATTEMPTS), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn a_failed_proof_is_named_with_both_figures() {
+        let mut report = report::tests::faultless();
+        let at = report.proofs.iter().position(|p| p.code == "target_duplicates").unwrap_or(0);
+        report.proofs[at].found = 3;
+        let text = summary(&report, PLAIN);
+        assert!(text.contains("settlement-service has no key twice in its table: expected 0, found 3"), "{text}");
+        assert!(text.contains("1 of"), "{text}");
+    }
+}
