@@ -3,8 +3,11 @@
 SHELL := /bin/sh
 
 CARGO ?= cargo
-TIDEGATE := target/debug/tidegate
-WITH_SERVICES := target/debug/with-services
+# dev serves tests and demo; release is for figures to be published.
+PROFILE ?= dev
+OUT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+TIDEGATE := $(OUT)/tidegate
+WITH_SERVICES := $(OUT)/with-services
 REQUIRE := tests/services/require.sh
 # Each becomes a component beside its sources.
 PLUGINS :=
@@ -41,16 +44,16 @@ fmt: ## format the sources
 
 .PHONY: bench
 bench: require-services build plugins ## compare with the same SQL alone and with a hand-written consumer
-	$(WITH_SERVICES) target/debug/bench $(ARGS)
+	$(WITH_SERVICES) $(OUT)/bench $(ARGS)
 
 .PHONY: services
 services: require-services ## run Kafka and PostgreSQL until Ctrl-C and print where they are
-	@$(CARGO) build -q -p tidegate-tests --bin with-services
+	@$(CARGO) build -q --profile $(PROFILE) -p tidegate-tests --bin with-services
 	@$(WITH_SERVICES)
 
 .PHONY: build
 build: require-build ## compile the workspace
-	$(CARGO) build --workspace
+	$(CARGO) build --workspace --profile $(PROFILE)
 
 .PHONY: plugins
 plugins: build ## build the example plugins into components

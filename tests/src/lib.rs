@@ -2,6 +2,7 @@
 //! killed, and oracles that ask the database what became of every message.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a harness fails a test by panicking, with what it saw")]
 
+pub mod bench;
 mod broker;
 mod database;
 pub mod host;

@@ -1,0 +1,13 @@
+//! What tidegate costs on top of what any idempotent consumer has to do: three contestants on the same backlog, one after
+//! the other, several rounds. docs/performance.md explains the figures.
+
+mod contest;
+mod handwritten;
+mod lane;
+mod report;
+mod roof;
+mod workload;
+
+pub use contest::{Contest, Contestant, Run, child};
+pub use report::report;
+pub use workload::{Event, Workload};
