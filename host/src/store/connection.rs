@@ -93,6 +93,17 @@ pub struct Notes {
     pub superseded: Vec<(MessageId, Uuid)>,
 }
 
+impl Notes {
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.attempts.is_empty()
+            && self.conflicts.is_empty()
+            && self.dead_letters.is_empty()
+            && self.superseded.is_empty()
+    }
+}
+
 /// The next link of a partition's checkpoint chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {

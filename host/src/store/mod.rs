@@ -3,27 +3,41 @@
 //! `apply` is the logic, written once: outcomes, careful mode, the breaker, the ambiguous commit. It drives a
 //! [`Connection`], of which there are two; a dialect holds only its SQL and its types. One conformance suite runs on both.
 
+mod applied;
+mod applier;
+mod breaker;
 mod connection;
 mod error;
+mod failpoint;
+mod plan;
+mod prepared;
 mod receipt;
 mod registration;
 mod report;
 mod schema;
+mod settle;
+mod write;
 
 use std::sync::Arc;
 
+pub use applied::{Applied, ApplyError, BatchReport, Tips};
+pub use applier::{Applier, Policy};
 use async_trait::async_trait;
+pub use breaker::{Breaker, Refusals, Tripped};
 pub use connection::*;
 pub use error::{Statement, StoreError};
+pub use prepared::{PrepareContext, Prepared};
 pub use receipt::Receipt;
 pub use registration::{ConsumerRow, Registration};
 pub use report::*;
 pub use schema::{MIGRATIONS_TABLE, SchemaState};
+pub use settle::TOO_OLD;
+pub use write::REFUSED_BY_DATABASE;
 
 use crate::{
     config::{Database, Dialect},
     identity::ConsumerName,
-    merge::TableName,
+    merge::{TableInfo, TableName},
 };
 
 /// A database that holds ledgers and targets. Cheap to share; every lane has a connection of its own.
@@ -45,6 +59,11 @@ pub trait Store: Send + Sync {
     /// Makes the consumer's row where there is none and answers what is there. Ask [`ConsumerRow::refusal`] next.
     async fn register_consumer(&self, registration: &Registration) -> Result<ConsumerRow, StoreError>;
 
+    /// What the catalog says of a table, for [`crate::merge::resolve`].
+    ///
+    /// # Errors
+    /// Where there is no such table (fatal), or it cannot be read.
+    async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError>;
     /// Every registered consumer, or the one named, by name.
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError>;
     /// Faults of the consumer's chains: none, or the proof has failed. At most 100.

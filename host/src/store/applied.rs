@@ -1,0 +1,126 @@
+//! What applying a batch came to.
+
+use std::{collections::BTreeMap, collections::HashMap, sync::Arc};
+
+use super::{Link, Prepared, Receipt, StoreError, Tip, Tripped, Written, breaker::Refusals};
+use crate::{
+    class::Class,
+    identity::ConsumerName,
+    outcome::{Counts, Outcome},
+    record::TopicPartition,
+};
+
+/// The newest links of the chains that a lane extends.
+pub type Tips = HashMap<Arc<TopicPartition>, Tip>;
+
+/// A batch, or the head of one, that is committed.
+#[derive(Debug)]
+pub struct Applied {
+    /// One per partition whose chain was extended (Invariant 1).
+    pub receipts: Vec<Receipt>,
+    /// The new tips: put them over the old ones.
+    pub tips: Vec<(Arc<TopicPartition>, Tip)>,
+    /// What became of the records.
+    pub report: BatchReport,
+    /// The commit's answer was lost, and the checkpoints were found by their ids.
+    pub recovered: bool,
+    /// Where the batch was cut: its tail, to be applied next, before anything else of these partitions (Invariant 9).
+    pub rest: Option<Prepared>,
+}
+
+/// What became of the records of a committed batch. Metrics are a view of it (Invariant 5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchReport {
+    /// One per record, from the batch's first on; shorter than the batch where it was cut.
+    pub outcomes: Vec<Outcome>,
+    /// The same, counted.
+    pub counts: Counts,
+    /// What writing the targets came to.
+    pub written: Written,
+    /// Changes that a transition guard refused under `on_refused = "ignore"`: dropped, their inputs are applied.
+    pub ignored: u64,
+    /// Refusals by kind, as the breaker saw them.
+    pub refusals: Refusals,
+    /// Duplicates whose payload differs from what was applied (R1.4).
+    pub conflicts: u64,
+    /// Duplicates beyond the number that one batch writes to `duplicate_attempts`.
+    pub attempts_left_out: u64,
+    /// Dead letters by code.
+    pub dead_letter_codes: BTreeMap<String, u64>,
+    /// Whether the optimistic way failed, and each record was tried on top of its accepted predecessors.
+    pub careful: bool,
+}
+
+/// What was about to be committed, kept until the outcome is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommitAttempt {
+    pub(super) links: Vec<Link>,
+    /// Per link: the assignment, and the link's place in its chain.
+    pub(super) places: Vec<(u64, i64)>,
+    pub(super) report: BatchReport,
+}
+
+/// Why a batch was not applied. Nothing of it is committed, except where a [`StoreError::connection_lost`] came from the
+/// COMMIT: apply the same [`Prepared`] again over a new connection, which finds out.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Somebody else extended a chain. Read the tips again; where they moved, the partition has another owner.
+    #[error(
+        "consumer {consumer}: the checkpoint chain of {} was extended by somebody else; read the tips again",
+        partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    Fenced {
+        /// Whose chain.
+        consumer: ConsumerName,
+        /// The batch's partitions; at least one of them is meant.
+        partitions: Vec<Arc<TopicPartition>>,
+    },
+    /// The database said no.
+    #[error("consumer {consumer}: {error}")]
+    Store {
+        /// Whose batch.
+        consumer: ConsumerName,
+        /// What it said.
+        error: StoreError,
+    },
+    /// Too many refusals.
+    #[error(
+        "consumer {consumer} is stopped by its circuit breaker, nothing of the batch is committed: {tripped}; look for a new constraint on its targets or a changed plugin, put it right and start again"
+    )]
+    BreakerOpen {
+        /// Whose batch.
+        consumer: ConsumerName,
+        /// What tripped it.
+        tripped: Tripped,
+    },
+    /// Invariant 10.
+    #[error(
+        "consumer {consumer}: the active key version is {active}, the batch was computed under {computed}; load the plugin that belongs to it"
+    )]
+    KeyVersion {
+        /// Whose batch.
+        consumer: ConsumerName,
+        /// In the database.
+        active: i32,
+        /// Of the plugin.
+        computed: i32,
+    },
+}
+
+impl ApplyError {
+    /// What to do about it. A fenced batch is transient only in that the tips are to be read again first.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Fenced { .. } => Class::Transient,
+            Self::Store { error, .. } => error.class(),
+            Self::BreakerOpen { .. } | Self::KeyVersion { .. } => Class::Fatal,
+        }
+    }
+
+    /// Whether the connection is to be dropped.
+    #[must_use]
+    pub fn connection_lost(&self) -> bool {
+        matches!(self, Self::Store { error, .. } if error.connection_lost)
+    }
+}

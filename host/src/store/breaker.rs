@@ -1,0 +1,164 @@
+//! The circuit breaker (Invariant 6): a new constraint or a bad plugin must not move a topic into the dead letters in
+//! good order. Pure; the clock comes in.
+//!
+//! Three kinds of refusal are counted apart:
+//! - *poison*, what the database refused, or the host in its stead because a value did not fit its column: more than
+//!   16 in one batch, or more than 1 % of at least 1,000 records within a minute;
+//! - *rejects*, the plugin's own verdicts, and *refused transitions*: each is a considered answer about one input, and a
+//!   producer may well send a series of broken ones. Only where more than half of at least 1,000 records within a
+//!   minute end so is the plugin (or the list of allowed steps) taken for broken.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    time::{Duration, Instant},
+};
+
+const POISON_PER_BATCH: u32 = 16;
+const WINDOW: Duration = Duration::from_secs(60);
+const ENOUGH: u64 = 1_000;
+
+/// A batch as the breaker sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Records in the batch.
+    pub records: u32,
+    /// Refused by the database or by a column's type.
+    pub poison: u32,
+    /// Refused by the plugin.
+    pub rejects: u32,
+    /// Refused by a transition guard.
+    pub transitions: u32,
+}
+
+/// Why the breaker opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tripped {
+    /// Too many in one batch.
+    PoisonInBatch {
+        /// How many were found; the search ends there.
+        found: u32,
+    },
+    /// Too large a share of the last minute.
+    Share {
+        /// What they were: "refused by the database or a column's type", "rejected by the plugin", …
+        what: &'static str,
+        /// How many.
+        refused: u64,
+        /// Of how many records.
+        records: u64,
+    },
+}
+
+impl fmt::Display for Tripped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PoisonInBatch { found } => {
+                write!(f, "{found} or more records of one batch were refused by the database or a column's type")
+            }
+            Self::Share { what, refused, records } => {
+                write!(f, "{refused} of the last minute's {records} records were {what}")
+            }
+        }
+    }
+}
+
+/// Remembers a minute of committed batches.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    window: VecDeque<(Instant, Refusals)>,
+}
+
+impl Breaker {
+    /// Whether so much poison in one batch is too much: asked while it is still being counted.
+    ///
+    /// # Errors
+    /// Where it is.
+    pub fn check_batch(poison: u32) -> Result<(), Tripped> {
+        if poison > POISON_PER_BATCH { Err(Tripped::PoisonInBatch { found: poison }) } else { Ok(()) }
+    }
+
+    /// Whether the batch may commit its dead letters.
+    ///
+    /// # Errors
+    /// Where it may not.
+    pub fn check(&self, now: Instant, batch: Refusals) -> Result<(), Tripped> {
+        Self::check_batch(batch.poison)?;
+        let recent = self.window.iter().filter(|(at, _)| now.saturating_duration_since(*at) < WINDOW).map(|(_, r)| *r);
+        let (mut records, mut poison, mut rejects, mut transitions) = (0, 0, 0, 0);
+        for batch in recent.chain([batch]) {
+            records += u64::from(batch.records);
+            poison += u64::from(batch.poison);
+            rejects += u64::from(batch.rejects);
+            transitions += u64::from(batch.transitions);
+        }
+        if records < ENOUGH {
+            return Ok(());
+        }
+        let trip = |what, refused| Err(Tripped::Share { what, refused, records });
+        // A batch that adds nothing of a kind is not held back for what earlier ones had of it.
+        if batch.poison > 0 && poison * 100 > records {
+            return trip("refused by the database or a column's type", poison);
+        }
+        if batch.rejects > 0 && rejects * 2 > records {
+            return trip("rejected by the plugin", rejects);
+        }
+        if batch.transitions > 0 && transitions * 2 > records {
+            return trip("refused by a transition guard", transitions);
+        }
+        Ok(())
+    }
+
+    /// Remembers a batch that was committed.
+    pub fn record(&mut self, now: Instant, batch: Refusals) {
+        while self.window.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
+            self.window.pop_front();
+        }
+        self.window.push_back((now, batch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(records: u32, poison: u32) -> Refusals {
+        Refusals { records, poison, ..Refusals::default() }
+    }
+
+    #[test]
+    fn sixteen_in_a_batch_pass_and_the_seventeenth_trips() {
+        let breaker = Breaker::default();
+        let now = Instant::now();
+        assert_eq!(breaker.check(now, batch(10, 10)), Ok(()));
+        assert_eq!(breaker.check(now, batch(2_000, 16)), Ok(()));
+        assert_eq!(breaker.check(now, batch(100_000, 17)), Err(Tripped::PoisonInBatch { found: 17 }));
+    }
+
+    #[test]
+    fn one_percent_of_a_minute_trips_once_there_is_enough() {
+        let mut breaker = Breaker::default();
+        let start = Instant::now();
+        for second in 0..9 {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(breaker.check(now, batch(100, 2)), Ok(()), "fewer than 1,000 records so far");
+            breaker.record(now, batch(100, 2));
+        }
+        let now = start + Duration::from_secs(9);
+        assert!(matches!(breaker.check(now, batch(100, 2)), Err(Tripped::Share { refused: 20, records: 1000, .. })));
+        assert_eq!(breaker.check(now, batch(100, 0)), Ok(()), "a clean batch is never held back");
+        let a_minute_later = start + Duration::from_secs(75);
+        assert_eq!(breaker.check(a_minute_later, batch(100, 2)), Ok(()), "the window has moved on");
+    }
+
+    #[test]
+    fn the_plugins_own_rejects_trip_only_as_a_majority() {
+        let breaker = Breaker::default();
+        let now = Instant::now();
+        let rejects = |rejects| Refusals { records: 1_000, rejects, ..Refusals::default() };
+        assert_eq!(breaker.check(now, rejects(500)), Ok(()));
+        assert!(matches!(breaker.check(now, rejects(501)), Err(Tripped::Share { .. })));
+        let refused = Refusals { records: 1_000, transitions: 17, ..Refusals::default() };
+        assert_eq!(breaker.check(now, refused), Ok(()), "late events do not stop a consumer");
+    }
+}
