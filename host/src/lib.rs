@@ -12,5 +12,6 @@ pub mod merge;
 pub mod outcome;
 pub mod plugin;
 pub mod record;
+pub mod source;
 pub mod store;
 pub mod value;

@@ -1,0 +1,101 @@
+//! Offset commits: at most one request under way; what comes meanwhile goes together in the next.
+
+use std::collections::HashMap;
+
+use super::super::{PartitionName, Positions};
+use crate::store::Receipt;
+
+/// What the group was told, and what it is still to be told. Offsets come from receipts only (Invariant 1).
+#[derive(Debug, Default)]
+pub(super) struct Commits {
+    due: HashMap<PartitionName, i64>,
+    sent: Option<HashMap<PartitionName, i64>>,
+}
+
+impl Commits {
+    /// Spends receipts. Those of an assignment that is over are dropped: the next owner's offset must not be
+    /// overwritten.
+    pub(super) fn spend(&mut self, receipts: Vec<Receipt>, positions: &Positions) {
+        for receipt in receipts {
+            let name = PartitionName::from(receipt.partition().as_ref());
+            if positions.is_current(&name, receipt.generation()) {
+                self.due.insert(name, receipt.next_offset());
+            }
+        }
+    }
+
+    /// What to send now, if nothing is under way.
+    pub(super) fn next(&mut self) -> Option<HashMap<PartitionName, i64>> {
+        if self.sent.is_some() || self.due.is_empty() {
+            return None;
+        }
+        let next = std::mem::take(&mut self.due);
+        self.sent = Some(next.clone());
+        Some(next)
+    }
+
+    /// The request under way was answered. What failed is due again, unless something newer is.
+    pub(super) fn answered(&mut self, success: bool) {
+        if let Some(sent) = self.sent.take()
+            && !success
+        {
+            for (name, offset) in sent {
+                self.due.entry(name).or_insert(offset);
+            }
+        }
+    }
+
+    /// What these partitions' offsets should be, for a commit that waits; under way or not. They are forgotten.
+    pub(super) fn take(&mut self, names: &[PartitionName]) -> HashMap<PartitionName, i64> {
+        let mut taken = HashMap::new();
+        for name in names {
+            let under_way = self.sent.as_mut().and_then(|sent| sent.remove(name));
+            if let Some(offset) = self.due.remove(name).or(under_way) {
+                taken.insert(name.clone(), offset);
+            }
+        }
+        taken
+    }
+
+    /// All that is due or under way.
+    pub(super) fn take_all(&mut self) -> HashMap<PartitionName, i64> {
+        let names: Vec<_> = self.due.keys().chain(self.sent.iter().flat_map(HashMap::keys)).cloned().collect();
+        self.take(&names)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn name(partition: i32) -> PartitionName {
+        PartitionName { topic: "t".into(), partition }
+    }
+
+    #[test]
+    fn one_request_at_a_time_and_the_newest_offset_wins() {
+        let mut commits = Commits::default();
+        commits.due.insert(name(0), 5);
+        assert_eq!(commits.next().unwrap()[&name(0)], 5);
+        commits.due.insert(name(0), 7);
+        assert_eq!(commits.next(), None);
+        commits.answered(true);
+        assert_eq!(commits.next().unwrap()[&name(0)], 7);
+        commits.due.insert(name(0), 9);
+        commits.answered(false);
+        assert_eq!(commits.next().unwrap()[&name(0)], 9, "a failed older offset does not come back over a newer one");
+    }
+
+    #[test]
+    fn a_revoke_takes_what_is_under_way_too() {
+        let mut commits = Commits::default();
+        commits.due.insert(name(0), 5);
+        commits.due.insert(name(1), 6);
+        commits.next().unwrap();
+        let taken = commits.take(&[name(0)]);
+        assert_eq!(taken, HashMap::from([(name(0), 5)]));
+        commits.answered(false);
+        assert_eq!(commits.next().unwrap(), HashMap::from([(name(1), 6)]), "what was taken does not come back");
+    }
+}

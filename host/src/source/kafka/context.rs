@@ -1,0 +1,349 @@
+//! Rebalances: what happens between the group giving or taking a partition and a lane reading it or letting go.
+//!
+//! Everything here runs on the poll thread, inside the client's callback or right after it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    ClientContext, Offset, TopicPartitionList,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    types::RDKafkaRespErr,
+};
+
+use super::{
+    super::{Notice, Offered, PartitionName, Positions, StartPoint, StartPoints, StopReason},
+    commits::Commits,
+    ends::Ends,
+    raw::LaneQueue,
+    topic_ids::TopicIds,
+};
+use crate::record::TopicPartition;
+
+/// How long the group's offsets may take to come.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a partition waits for its start point to be asked for again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The client's callbacks, and what they share with the rest of the source.
+pub(super) struct Context {
+    pub(super) positions: Arc<Positions>,
+    pub(super) starts: Arc<dyn StartPoints>,
+    pub(super) revoke_deadline: Duration,
+    /// Set right after the consumer is made; gone while it is being dropped.
+    pub(super) lanes: OnceLock<Weak<Vec<LaneQueue<Context>>>>,
+    pub(super) ids: OnceLock<TopicIds>,
+    commits: Mutex<Commits>,
+    waiting: Mutex<Waiting>,
+    broken: Mutex<Option<String>>,
+}
+
+/// Partitions of this member's that are not read until their start point is known.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// With whether they were fenced.
+    names: HashMap<PartitionName, bool>,
+    not_before: Option<Instant>,
+}
+
+/// Where partitions begin that were asked about.
+#[derive(Default)]
+struct Settled {
+    begin: Vec<(Arc<TopicPartition>, i64)>,
+    later: Vec<PartitionName>,
+    why: Option<String>,
+    stop: Vec<(PartitionName, StopReason)>,
+}
+
+impl Settled {
+    fn later(names: impl IntoIterator<Item = PartitionName>, why: String) -> Self {
+        Self { later: names.into_iter().collect(), why: Some(why), ..Self::default() }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn names_of(list: &TopicPartitionList) -> Vec<PartitionName> {
+    let elements = list.elements();
+    elements.iter().map(|e| PartitionName { topic: e.topic().into(), partition: e.partition() }).collect()
+}
+
+pub(super) fn list_of<'a>(names: impl IntoIterator<Item = &'a PartitionName>) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    for name in names {
+        list.add_partition(&name.topic, name.partition);
+    }
+    list
+}
+
+/// A list with offsets.
+///
+/// # Errors
+/// For offsets that no log has.
+pub(super) fn offsets_of<'a>(
+    offsets: impl IntoIterator<Item = (&'a PartitionName, i64)>,
+) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::new();
+    for (name, offset) in offsets {
+        list.add_partition_offset(&name.topic, name.partition, Offset::Offset(offset))?;
+    }
+    Ok(list)
+}
+
+impl Context {
+    pub(super) fn new(positions: Arc<Positions>, starts: Arc<dyn StartPoints>, revoke_deadline: Duration) -> Self {
+        Self {
+            positions,
+            starts,
+            revoke_deadline,
+            lanes: OnceLock::new(),
+            ids: OnceLock::new(),
+            commits: Mutex::default(),
+            waiting: Mutex::default(),
+            broken: Mutex::default(),
+        }
+    }
+
+    pub(super) fn commits(&self) -> MutexGuard<'_, Commits> {
+        locked(&self.commits)
+    }
+
+    /// Why the client cannot go on, once something said so.
+    pub(super) fn broken(&self) -> Option<String> {
+        locked(&self.broken).clone()
+    }
+
+    fn break_down(&self, what: &str, error: &dyn std::fmt::Display) {
+        locked(&self.broken).get_or_insert_with(|| format!("{what}: {error}"));
+    }
+
+    /// Lets these begin anew at the next poll.
+    pub(super) fn wait_for_start(&self, names: &[PartitionName], fenced: bool) {
+        let mut waiting = locked(&self.waiting);
+        waiting.names.extend(names.iter().map(|name| (name.clone(), fenced)));
+        if fenced {
+            waiting.not_before = None;
+        }
+    }
+
+    /// Asks again for the start points of those that wait, if it is time.
+    pub(super) fn serve_waiting(&self, consumer: &BaseConsumer<Self>) {
+        let wanted: Vec<(PartitionName, bool)> = {
+            let mut waiting = locked(&self.waiting);
+            if waiting.names.is_empty() || waiting.not_before.is_some_and(|time| Instant::now() < time) {
+                return;
+            }
+            waiting.names.drain().collect()
+        };
+        // What was fenced is still assigned to the client: it is taken back first, since only a fresh assignment takes
+        // an offset for sure.
+        let assigned: HashSet<_> = self.assigned(consumer).into_iter().collect();
+        let held: Vec<_> = wanted.iter().map(|(name, _)| name).filter(|name| assigned.contains(name)).cloned().collect();
+        let settled = self.settle(consumer, &wanted);
+        let begun: HashSet<_> = settled.begin.iter().map(|(p, _)| PartitionName::from(p.as_ref())).collect();
+        let again: Vec<_> = held.into_iter().filter(|name| begun.contains(name)).collect();
+        self.begin(consumer, &settled, &again);
+        self.after(settled, &wanted);
+    }
+
+    fn assigned(&self, consumer: &BaseConsumer<Self>) -> Vec<PartitionName> {
+        match consumer.assignment() {
+            Ok(list) => names_of(&list),
+            Err(error) => {
+                self.break_down("read the client's assignment", &error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Finds out where these begin. Nothing changes yet; the lanes go on with other partitions.
+    fn settle(&self, consumer: &BaseConsumer<Self>, wanted: &[(PartitionName, bool)]) -> Settled {
+        let names = || wanted.iter().map(|(name, _)| name.clone());
+        if wanted.is_empty() {
+            return Settled::default();
+        }
+        let Some(ids) = self.ids.get() else {
+            return Settled::later(names(), "the cluster's id is not known yet".to_owned());
+        };
+        let topics: HashSet<Arc<str>> = names().map(|name| name.topic).collect();
+        let topic_ids = match ids.ask(consumer, &topics.into_iter().collect::<Vec<_>>()) {
+            Ok(topic_ids) => topic_ids,
+            Err(error) => return Settled::later(names(), error.to_string()),
+        };
+        let committed = match consumer.committed_offsets(list_of(wanted.iter().map(|(name, _)| name)), PATIENCE) {
+            Ok(committed) => committed,
+            Err(error) => return Settled::later(names(), format!("ask for the group's offsets: {error}")),
+        };
+        let mut settled = Settled::default();
+        let mut offered = Vec::new();
+        for (name, fenced) in wanted {
+            let Some(topic_id) = topic_ids.get(&name.topic).copied().flatten() else {
+                let topic = Arc::clone(&name.topic);
+                settled.stop.push((name.clone(), StopReason::TopicGone { topic }));
+                continue;
+            };
+            let committed = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
+                Offset::Offset(offset) => Some(offset),
+                _ => None,
+            });
+            let partition = Arc::new(TopicPartition {
+                cluster_id: Arc::clone(&ids.cluster_id),
+                topic_id,
+                topic: Arc::clone(&name.topic),
+                partition: name.partition,
+            });
+            offered.push(Offered { partition, committed, fenced: *fenced });
+        }
+        let points = self.starts.resolve(&offered, &Ends(consumer));
+        for (offered, point) in offered.into_iter().zip(points) {
+            let name = PartitionName::from(offered.partition.as_ref());
+            match point {
+                StartPoint::At(offset) => settled.begin.push((offered.partition, offset)),
+                StartPoint::Stop(reason) => settled.stop.push((name, reason)),
+                StartPoint::Later(why) => {
+                    settled.later.push(name);
+                    settled.why = Some(why);
+                }
+            }
+        }
+        settled
+    }
+
+    /// Gives the client these partitions with their offsets, no lane reading meanwhile. Answers a rebalance even where
+    /// there is nothing to give.
+    fn begin(&self, consumer: &BaseConsumer<Self>, settled: &Settled, again: &[PartitionName]) {
+        let Some(lanes) = self.lanes.get().and_then(Weak::upgrade) else { return };
+        let hold = self.positions.hold(|| lanes.iter().for_each(LaneQueue::wake));
+        if !again.is_empty()
+            && let Err(error) = consumer.incremental_unassign(&list_of(again))
+        {
+            self.break_down("take partitions back from the client", &error);
+            return;
+        }
+        let mut picked = Vec::new();
+        for (partition, _) in &settled.begin {
+            let name = PartitionName::from(partition.as_ref());
+            let lane = self.positions.lane_for(&name, &picked);
+            // Before the assignment: afterwards some records may already stand in the main queue.
+            lanes[lane].forward(&name);
+            picked.push(lane);
+        }
+        let names: Vec<_> =
+            settled.begin.iter().map(|(partition, at)| (PartitionName::from(partition.as_ref()), *at)).collect();
+        let assigned = offsets_of(names.iter().map(|(name, at)| (name, *at)));
+        if let Err(error) = assigned.and_then(|list| consumer.incremental_assign(&list)) {
+            self.break_down("assign partitions to the client", &error);
+            return;
+        }
+        for ((partition, at), lane) in settled.begin.iter().zip(picked) {
+            self.positions.install(&hold, Arc::clone(partition), lane, *at);
+        }
+    }
+
+    fn after(&self, settled: Settled, wanted: &[(PartitionName, bool)]) {
+        let begun: Vec<_> = settled.begin.iter().map(|(p, _)| PartitionName::from(p.as_ref())).collect();
+        if !begun.is_empty() {
+            self.starts.notice(Notice::Assigned(begun));
+        }
+        for (name, reason) in settled.stop {
+            self.starts.notice(Notice::Stopped(name, reason));
+        }
+        if !settled.later.is_empty() {
+            let mut waiting = locked(&self.waiting);
+            waiting.not_before = Some(Instant::now() + AGAIN);
+            let fenced: HashMap<_, _> = wanted.iter().cloned().collect();
+            waiting.names.extend(
+                settled.later.iter().map(|name| (name.clone(), fenced.get(name).copied().unwrap_or_default())),
+            );
+            drop(waiting);
+            self.starts.notice(Notice::Waiting(settled.later, settled.why.unwrap_or_default()));
+        }
+    }
+
+    fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        let wanted: Vec<_> = names_of(list).into_iter().map(|name| (name, false)).collect();
+        let settled = self.settle(consumer, &wanted);
+        self.begin(consumer, &settled, &[]);
+        self.after(settled, &wanted);
+    }
+
+    fn revoke(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        let names = names_of(list);
+        locked(&self.waiting).names.retain(|name, _| !names.contains(name));
+        // Whether the assignment is "lost" is no guard (the client may not know yet): the database decides, and a commit
+        // that comes too late fails.
+        let drained = self.positions.drain(&names, self.revoke_deadline);
+        let offsets = self.commits().take(&names);
+        if let Err(error) = self.commit_now(consumer, &offsets) {
+            self.starts.notice(Notice::CommitFailed(error.to_string()));
+        }
+        let lanes = self.lanes.get().and_then(Weak::upgrade);
+        let hold = self.positions.hold(|| lanes.iter().flat_map(|lanes| lanes.iter()).for_each(LaneQueue::wake));
+        // A partition that waits for its start point is the group's but not the client's, and the client refuses a list
+        // with such a one in it.
+        let assigned: HashSet<_> = self.assigned(consumer).into_iter().collect();
+        let held = list_of(names.iter().filter(|name| assigned.contains(name)));
+        if let Err(error) = consumer.incremental_unassign(&held) {
+            self.break_down("give partitions back", &error);
+        }
+        self.positions.remove(&hold, &names);
+        drop(hold);
+        self.starts.notice(Notice::Revoked { partitions: names, drained });
+    }
+
+    /// Commits and waits for the answer.
+    pub(super) fn commit_now(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        offsets: &HashMap<PartitionName, i64>,
+    ) -> KafkaResult<()> {
+        if offsets.is_empty() {
+            return Ok(());
+        }
+        consumer.commit(&offsets_of(offsets.iter().map(|(name, offset)| (name, *offset)))?, CommitMode::Sync)
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, fac: &str, message: &str) {
+        match level {
+            RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
+                tracing::error!(target: "librdkafka", fac, "{message}");
+            }
+            RDKafkaLogLevel::Warning => tracing::warn!(target: "librdkafka", fac, "{message}"),
+            RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => tracing::info!(target: "librdkafka", fac, "{message}"),
+            RDKafkaLogLevel::Debug => tracing::debug!(target: "librdkafka", fac, "{message}"),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        // Every end of a partition comes through here as well: hundreds a second on a live topic.
+        if !matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::PartitionEOF)) {
+            self.starts.notice(Notice::Client(format!("{error}: {reason}")));
+        }
+    }
+}
+
+impl ConsumerContext for Context {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, err: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        if matches!(err, RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+            self.assign(consumer, list);
+        } else {
+            self.revoke(consumer, list);
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
+        self.commits().answered(result.is_ok());
+        if let Err(error) = result {
+            self.starts.notice(Notice::CommitFailed(error.to_string()));
+        }
+    }
+}

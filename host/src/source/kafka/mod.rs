@@ -1,0 +1,272 @@
+//! The Kafka source: a consumer group's member, read by one queue per lane.
+//!
+//! `raw` speaks C, `context` answers rebalances, `commits` decides what to commit when, `topic_ids` tells a topic from
+//! its successor of the same name, `properties` pins what safety needs.
+
+mod commits;
+mod context;
+mod ends;
+mod properties;
+mod raw;
+mod topic_ids;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+pub use properties::{ClientOptions, client_config};
+use rdkafka::{
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, CommitMode, Consumer},
+    error::{KafkaError, RDKafkaErrorCode},
+};
+
+use self::{
+    context::{Context, list_of, offsets_of},
+    ends::Ends,
+    raw::{LaneQueue, Reading},
+    topic_ids::TopicIds,
+};
+use super::{
+    Fetched, LogEnds, Notice, PartitionName, Positions, Source, SourceError, StartPoints, StopReason,
+};
+use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
+
+/// Entries of one read. Between reads the batch's bytes are counted.
+const READ: usize = 512;
+/// How long leaving the group may take.
+const LEAVING: Duration = Duration::from_secs(30);
+/// How long one look at the logs' ends may take; what was not reached comes next time.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// A member of a consumer group. See [`Source`] for its threads.
+pub struct KafkaSource {
+    // Before the consumer: a queue goes before its client.
+    lanes: Arc<Vec<LaneQueue<Context>>>,
+    consumer: Arc<BaseConsumer<Context>>,
+    topics: Vec<Arc<str>>,
+    looked_at: std::sync::Mutex<usize>,
+}
+
+fn fatal(context: &str, message: impl std::fmt::Display) -> SourceError {
+    SourceError { context: context.to_owned(), message: message.to_string(), class: Class::Fatal }
+}
+
+impl KafkaSource {
+    /// A client of this cluster with one queue per lane. Nothing goes over the network before the first
+    /// [`poll`](Source::poll), which joins the group.
+    ///
+    /// # Errors
+    /// Fatal, for properties that the client does not take.
+    pub fn new(
+        properties: &BTreeMap<String, String>,
+        options: &ClientOptions,
+        topics: Vec<Arc<str>>,
+        lanes: usize,
+        starts: Arc<dyn StartPoints>,
+    ) -> Result<Self, SourceError> {
+        let config = client_config(properties, options);
+        let positions = Positions::new(lanes);
+        let context = Context::new(positions, starts, options.revoke_deadline);
+        let consumer = BaseConsumer::from_config_and_context(&config, context)
+            .map_err(|error| fatal("make the Kafka client", error))?;
+        let consumer = Arc::new(consumer);
+        let lanes: Arc<Vec<_>> = Arc::new((0..lanes.max(1)).map(|_| LaneQueue::new(&consumer)).collect());
+        // Set once, here.
+        let _ = consumer.context().lanes.set(Arc::downgrade(&lanes));
+        Ok(Self { lanes, consumer, topics, looked_at: std::sync::Mutex::new(0) })
+    }
+
+    fn context(&self) -> &Context {
+        self.consumer.context()
+    }
+
+    /// Joins the group as soon as a broker says which cluster this is.
+    fn join(&self) -> Result<(), SourceError> {
+        match TopicIds::probe(&self.consumer) {
+            Ok(ids) => {
+                // Set once, by the poll thread.
+                let _ = self.context().ids.set(ids);
+                let topics: Vec<&str> = self.topics.iter().map(AsRef::as_ref).collect();
+                self.consumer.subscribe(&topics).map_err(|error| fatal("subscribe to the topics", error))
+            }
+            Err(error) => {
+                self.context().starts.notice(Notice::Client(error.to_string()));
+                Ok(())
+            }
+        }
+    }
+
+    fn send_commits(&self) {
+        let Some(offsets) = self.context().commits().next() else { return };
+        let list = offsets_of(offsets.iter().map(|(name, offset)| (name, *offset)));
+        if let Err(error) = list.and_then(|list| self.consumer.commit(&list, CommitMode::Async)) {
+            self.context().commits().answered(false);
+            self.context().starts.notice(Notice::CommitFailed(error.to_string()));
+        }
+    }
+
+    /// Stops partitions whose topic is another one by now, given what the broker says.
+    fn stop_changed(&self, ids: &HashMap<Arc<str>, Option<uuid::Uuid>>) {
+        for (partition, _) in self.positions().assigned() {
+            let Some(now) = ids.get(&partition.topic) else { continue };
+            let topic = Arc::clone(&partition.topic);
+            let reason = match now {
+                Some(now) if *now == partition.topic_id => continue,
+                Some(now) => StopReason::TopicRecreated { topic, was: partition.topic_id, now: *now },
+                None => StopReason::TopicGone { topic },
+            };
+            let name = PartitionName::from(partition.as_ref());
+            if self.positions().stop(&name) {
+                // Nothing of it is taken any more; pausing only spares the network.
+                let _ = self.consumer.pause(&list_of([&name]));
+                self.context().starts.notice(Notice::Stopped(name, reason));
+            }
+        }
+    }
+
+    fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<(), SourceError> {
+        let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
+        let topics: Vec<_> = topics.iter().cloned().collect();
+        self.stop_changed(&ids.ask(&self.consumer, &topics)?);
+        Ok(())
+    }
+}
+
+/// How many entries to read next, so that a batch ends near its limits: by the mean size so far.
+fn next_read(limits: &BatchLimits, reading: &Reading) -> usize {
+    let room = limits.max_records.saturating_sub(reading.records);
+    let bytes = limits.max_bytes.saturating_sub(reading.bytes);
+    let mean = reading.bytes.checked_div(reading.records).unwrap_or(0).max(1);
+    if bytes == 0 { 0 } else { room.min(READ).min((bytes / mean).max(1)) }
+}
+
+impl Source for KafkaSource {
+    fn positions(&self) -> &Arc<Positions> {
+        &self.context().positions
+    }
+
+    fn fetch(&self, lane: usize, limits: &BatchLimits, idle: Duration) -> Fetched {
+        let queue = &self.lanes[lane];
+        let mut reading = Reading::default();
+        let turn = self.positions().turn();
+        // A read waits for *all* it asks for: so one entry first, then what is there.
+        if queue.read(idle, 1, &mut reading) > 0 {
+            loop {
+                let wanted = next_read(limits, &reading);
+                if wanted == 0 || queue.read(Duration::ZERO, wanted, &mut reading) < wanted {
+                    break;
+                }
+            }
+            // A free lane does not wait for a full batch, only a thin one to be filled a little.
+            if reading.records > 0 && reading.records < limits.max_records / 4 && !limits.linger.is_zero() {
+                queue.read(limits.linger, next_read(limits, &reading).max(1), &mut reading);
+            }
+        }
+        let starts = &self.context().starts;
+        self.positions().take(turn, reading.pieces, |name, reason| starts.notice(Notice::Stopped(name, reason)))
+    }
+
+    fn wake(&self) {
+        self.lanes.iter().for_each(LaneQueue::wake);
+    }
+
+    fn confirm(&self, batch: &Batch) -> Result<(), SourceError> {
+        self.ask_ids(&batch.runs.iter().map(|run| Arc::clone(&run.partition.topic)).collect())
+    }
+
+    fn commit(&self, receipts: Vec<Receipt>) {
+        self.context().commits().spend(receipts, self.positions());
+        self.send_commits();
+    }
+
+    fn reposition(&self, generations: &[u64]) {
+        let names = self.positions().stop_generations(generations);
+        self.context().wait_for_start(&names, true);
+    }
+
+    fn poll(&self, timeout: Duration) -> Result<(), SourceError> {
+        if self.context().ids.get().is_none() {
+            self.join()?;
+        }
+        match self.consumer.poll(timeout) {
+            None => {}
+            Some(Ok(message)) => {
+                use rdkafka::Message;
+                let place = format!("{}[{}]@{}", message.topic(), message.partition(), message.offset());
+                return Err(fatal("poll the group", format!("a record outside the lanes' queues: {place}")));
+            }
+            Some(Err(error)) => match error.rdkafka_error_code() {
+                Some(RDKafkaErrorCode::Fatal) => return Err(fatal("poll the group", error)),
+                _ => self.context().starts.notice(Notice::Client(advice(&error))),
+            },
+        }
+        self.send_commits();
+        self.context().serve_waiting(&self.consumer);
+        self.context().broken().map_or(Ok(()), |why| Err(fatal("serve the group", why)))
+    }
+
+    fn watch(&self) -> HashMap<PartitionName, i64> {
+        let assigned = self.positions().assigned();
+        let topics = assigned.iter().map(|(partition, _)| Arc::clone(&partition.topic)).collect();
+        if let Err(error) = self.ask_ids(&topics) {
+            self.context().starts.notice(Notice::Client(error.to_string()));
+        }
+        let mut ends = HashMap::new();
+        if assigned.is_empty() {
+            return ends;
+        }
+        let mut at = self.looked_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let until = Instant::now() + LOOK;
+        for _ in 0..assigned.len() {
+            let name = PartitionName::from(assigned[*at % assigned.len()].0.as_ref());
+            *at = at.wrapping_add(1);
+            if let Ok((_, end)) = Ends(&self.consumer).bounds(&name) {
+                ends.insert(name, end);
+            }
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        ends
+    }
+
+    fn finish(&self) {
+        let context = self.context();
+        let names: Vec<_> =
+            self.positions().assigned().iter().map(|(partition, _)| PartitionName::from(partition.as_ref())).collect();
+        self.positions().drain(&names, context.revoke_deadline);
+        // While still a member: once the client is closing it no longer says so to the broker, and a commit may come
+        // too late.
+        let offsets = context.commits().take_all();
+        if let Err(error) = context.commit_now(&self.consumer, &offsets) {
+            context.starts.notice(Notice::CommitFailed(error.to_string()));
+        }
+        if let Err(error) = self.consumer.close_queue() {
+            context.starts.notice(Notice::Client(format!("leave the group: {error}")));
+            return;
+        }
+        let until = Instant::now() + LEAVING;
+        while !self.consumer.closed() && Instant::now() < until {
+            // What comes now is the last revoke; records cannot.
+            let _ = self.consumer.poll(Duration::from_millis(50));
+        }
+    }
+}
+
+fn advice(error: &KafkaError) -> String {
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+            format!("{error}: a topic does not exist; tidegate never creates one")
+        }
+        Some(RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::GroupAuthorizationFailed) => {
+            format!("{error}: the principal needs READ on the topics and the group")
+        }
+        Some(RDKafkaErrorCode::PollExceeded) => {
+            format!("{error}: the group was not served for max.poll.interval.ms")
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,94 @@
+//! The client's settings: the user's first, then those that safety needs, so that nobody can override them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rdkafka::ClientConfig;
+
+/// What a consumer asks of its client beside the cluster's properties.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// The group.
+    pub group: String,
+    /// Bytes that a lane's prefetch queue may hold (payload, after decompression).
+    pub queue_bytes: usize,
+    /// How long a revoke may take to drain.
+    pub revoke_deadline: Duration,
+}
+
+/// The smallest fetch that makes sense: below it one big record would be fetched alone each time.
+const LEAST_FETCH: usize = 64 << 10;
+
+/// Settings of a consumer's client. The pinned ones come last and win.
+#[must_use]
+pub fn client_config(user: &BTreeMap<String, String>, options: &ClientOptions) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    for (key, value) in user {
+        config.set(key, value);
+    }
+    for (key, value) in pinned(options) {
+        config.set(key, value);
+    }
+    // The newer protocol has its assignor on the broker, and refuses this key.
+    if !user.get("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer")) {
+        // An eager assignor cannot take single partitions back and give them again, which fencing needs.
+        config.set("partition.assignment.strategy", "cooperative-sticky");
+    }
+    config
+}
+
+fn pinned(options: &ClientOptions) -> Vec<(&'static str, String)> {
+    let queue = options.queue_bytes.max(LEAST_FETCH);
+    vec![
+        ("group.id", options.group.clone()),
+        // Lost offsets are an operator's decision, never a jump.
+        ("auto.offset.reset", "error".to_owned()),
+        ("isolation.level", "read_committed".to_owned()),
+        // Invariant 1: offsets are committed from receipts only.
+        ("enable.auto.commit", "false".to_owned()),
+        ("enable.auto.offset.store", "false".to_owned()),
+        // The end of a partition lies beyond its last record.
+        ("enable.partition.eof", "true".to_owned()),
+        ("allow.auto.create.topics", "false".to_owned()),
+        // New partitions are noticed within half a minute instead of five.
+        ("topic.metadata.refresh.interval.ms", "30000".to_owned()),
+        // A small queue would otherwise be filled only once a second.
+        ("fetch.queue.backoff.ms", "10".to_owned()),
+        // Invariant 11. What one fetch adds on top of the queue is at most a quarter of it.
+        ("queued.max.messages.kbytes", (queue >> 10).max(1).to_string()),
+        ("fetch.message.max.bytes", (queue / 4).max(LEAST_FETCH).to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(user: &[(&str, &str)]) -> ClientConfig {
+        let user = user.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let options =
+            ClientOptions { group: "g".into(), queue_bytes: 4 << 20, revoke_deadline: Duration::from_secs(10) };
+        client_config(&user, &options)
+    }
+
+    #[test]
+    fn what_safety_needs_wins_over_the_user() {
+        let config = config(&[("auto.offset.reset", "latest"), ("enable.auto.commit", "true"), ("client.id", "mine")]);
+        assert_eq!(config.get("auto.offset.reset"), Some("error"));
+        assert_eq!(config.get("enable.auto.commit"), Some("false"));
+        assert_eq!(config.get("client.id"), Some("mine"));
+        assert_eq!(config.get("partition.assignment.strategy"), Some("cooperative-sticky"));
+    }
+
+    #[test]
+    fn the_newer_protocol_brings_its_own_assignor() {
+        let config = config(&[("group.protocol", "consumer")]);
+        assert_eq!(config.get("partition.assignment.strategy"), None);
+    }
+
+    #[test]
+    fn the_queue_bounds_memory() {
+        let config = config(&[]);
+        assert_eq!(config.get("queued.max.messages.kbytes"), Some("4096"));
+        assert_eq!(config.get("fetch.message.max.bytes"), Some("1048576"));
+    }
+}

@@ -1,0 +1,380 @@
+//! The one place that speaks C to the Kafka client: a queue per lane read in batches, and topic ids.
+//!
+//! The client's safe interface makes an event, a lock and a reference count per message; its batch call halves the
+//! CPU time, and its end-of-partition and error entries say which partition they are of. Three rules keep this sound:
+//!
+//! - every message that the client returns is destroyed (a leaked one makes the client's own destruction wait for ever):
+//!   [`Messages`] does it in `Drop`, and what is kept of a message is copied before;
+//! - a queue goes before its client: [`LaneQueue`] holds the consumer;
+//! - what a result points into (topic descriptions, header lists) is copied before the result is destroyed.
+#![allow(unsafe_code, reason = "the client's batch consume and DescribeTopics have no safe wrapper")]
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int},
+    ptr,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use rdkafka::{
+    bindings as rd,
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
+};
+use uuid::Uuid;
+
+use super::super::{Lost, PartitionName, Piece};
+use crate::record::{Header, Record};
+
+/// The queue onto which all partitions of one lane are forwarded.
+pub(super) struct LaneQueue<C: ConsumerContext + 'static> {
+    queue: ptr::NonNull<rd::rd_kafka_queue_t>,
+    consumer: Arc<BaseConsumer<C>>,
+}
+
+// SAFETY: the client's queues may be used from any thread, and several; the pointer is owned by this value.
+unsafe impl<C: ConsumerContext + 'static> Send for LaneQueue<C> {}
+// SAFETY: as above.
+unsafe impl<C: ConsumerContext + 'static> Sync for LaneQueue<C> {}
+
+impl<C: ConsumerContext + 'static> LaneQueue<C> {
+    /// A new queue of this consumer's client.
+    pub(super) fn new(consumer: &Arc<BaseConsumer<C>>) -> Self {
+        // SAFETY: the client lives as long as `consumer`; queue_new aborts rather than return null.
+        let queue = unsafe { rd::rd_kafka_queue_new(consumer.client().native_ptr()) };
+        let Some(queue) = ptr::NonNull::new(queue) else { unreachable!("the client never returns a null queue") };
+        Self { queue, consumer: Arc::clone(consumer) }
+    }
+
+    /// Lets this partition's records, ends and errors arrive here. Before the partition is assigned: afterwards a part
+    /// of them may already stand in the main queue, and the order is broken.
+    pub(super) fn forward(&self, name: &PartitionName) {
+        // A topic's name from the client never has a NUL in it.
+        let Ok(topic) = CString::new(name.topic.as_bytes()) else { return };
+        // SAFETY: client and lane queue are alive; the reference that get_partition gives is given back at once, the
+        // client keeps its own.
+        unsafe {
+            let queue =
+                rd::rd_kafka_queue_get_partition(self.consumer.client().native_ptr(), topic.as_ptr(), name.partition);
+            if !queue.is_null() {
+                rd::rd_kafka_queue_forward(queue, self.queue.as_ptr());
+                rd::rd_kafka_queue_destroy(queue);
+            }
+        }
+    }
+
+    /// Makes a read that waits return early.
+    pub(super) fn wake(&self) {
+        // SAFETY: the queue is alive.
+        unsafe { rd::rd_kafka_queue_yield(self.queue.as_ptr()) }
+    }
+
+    /// Reads up to `max` entries into `into`, waiting up to `timeout` *for all of them*. Says how many it read.
+    pub(super) fn read(&self, timeout: Duration, max: usize, into: &mut Reading) -> usize {
+        into.buffer.clear();
+        into.buffer.reserve(max);
+        let timeout = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        // SAFETY: the buffer has room for `max` pointers, of which the client writes the first `read`; `Messages` takes
+        // them over before anything else can happen.
+        let messages = unsafe {
+            let read =
+                rd::rd_kafka_consume_batch_queue(self.queue.as_ptr(), timeout, into.buffer.as_mut_ptr(), max);
+            into.buffer.set_len(usize::try_from(read).unwrap_or(0));
+            Messages(&mut into.buffer)
+        };
+        let read = messages.0.len();
+        copy(&messages, &mut into.pieces, &mut into.bytes, &mut into.records);
+        read
+    }
+}
+
+impl<C: ConsumerContext + 'static> Drop for LaneQueue<C> {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, destroyed once, before the consumer that is held here.
+        unsafe { rd::rd_kafka_queue_destroy(self.queue.as_ptr()) }
+    }
+}
+
+/// What a lane reads into, over several reads.
+#[derive(Default)]
+pub(super) struct Reading {
+    buffer: Vec<*mut rd::rd_kafka_message_t>,
+    /// By partition, in the order of their first entry.
+    pub(super) pieces: Vec<Piece>,
+    /// Keys, payloads and headers so far.
+    pub(super) bytes: usize,
+    /// Records so far.
+    pub(super) records: usize,
+}
+
+/// Messages that the client gave; destroyed with this.
+struct Messages<'a>(&'a mut Vec<*mut rd::rd_kafka_message_t>);
+
+impl Drop for Messages<'_> {
+    fn drop(&mut self) {
+        for message in self.0.drain(..) {
+            // SAFETY: each pointer came from the client's batch call and is destroyed once.
+            unsafe { rd::rd_kafka_message_destroy(message) }
+        }
+    }
+}
+
+/// A span of the arena that is being filled.
+#[derive(Clone, Copy)]
+struct Span(usize, usize);
+
+impl Span {
+    fn of(self, arena: &Bytes) -> Bytes {
+        arena.slice(self.0..self.1)
+    }
+}
+
+struct Arena(Vec<u8>);
+
+impl Arena {
+    /// # Safety
+    /// `data` is null or points to `length` readable bytes.
+    unsafe fn copy(&mut self, data: *const u8, length: usize) -> Option<Span> {
+        if data.is_null() {
+            return None;
+        }
+        let from = self.0.len();
+        // SAFETY: the caller's promise.
+        self.0.extend_from_slice(unsafe { std::slice::from_raw_parts(data, length) });
+        Some(Span(from, self.0.len()))
+    }
+}
+
+/// A record before its arena is frozen.
+struct Draft {
+    piece: usize,
+    offset: i64,
+    timestamp_ms: Option<i64>,
+    key: Option<Span>,
+    payload: Option<Span>,
+    headers: Vec<(String, Option<Span>)>,
+}
+
+fn copy(messages: &Messages<'_>, pieces: &mut Vec<Piece>, bytes: &mut usize, records: &mut usize) {
+    let mut arena = Arena(Vec::with_capacity(arena_size(messages)));
+    let mut drafts = Vec::with_capacity(messages.0.len());
+    let mut last = usize::MAX;
+    for message in messages.0.iter() {
+        // SAFETY: valid until `messages` is dropped.
+        let message = unsafe { &**message };
+        // SAFETY: `rkt` may be null for errors that are of no topic.
+        let Some(piece) = (unsafe { piece_of(message, pieces, &mut last) }) else { continue };
+        match message.err {
+            // SAFETY: the message is valid, and was given by the client.
+            rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => {
+                drafts.push(unsafe { draft(message, piece, &mut arena) });
+            }
+            rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => pieces[piece].end = Some(message.offset),
+            // SAFETY: an error entry's payload is its reason.
+            error => pieces[piece].lost = lost(error, &unsafe { reason(message) }).or(pieces[piece].lost.take()),
+        }
+    }
+    let arena = Bytes::from(arena.0);
+    *bytes += arena.len();
+    *records += drafts.len();
+    for draft in drafts {
+        let headers = draft.headers.into_iter();
+        pieces[draft.piece].records.push(Record {
+            offset: draft.offset,
+            timestamp_ms: draft.timestamp_ms,
+            key: draft.key.map(|span| span.of(&arena)),
+            payload: draft.payload.map(|span| span.of(&arena)),
+            headers: headers.map(|(name, value)| Header { name, value: value.map(|span| span.of(&arena)) }).collect(),
+        });
+    }
+}
+
+fn arena_size(messages: &Messages<'_>) -> usize {
+    // SAFETY: valid until `messages` is dropped.
+    messages.0.iter().map(|message| unsafe { (**message).len + (**message).key_len }).sum()
+}
+
+/// # Safety
+/// `message` was given by the client and is not destroyed.
+unsafe fn piece_of(message: &rd::rd_kafka_message_t, pieces: &mut Vec<Piece>, last: &mut usize) -> Option<usize> {
+    if message.rkt.is_null() {
+        return None;
+    }
+    // SAFETY: the topic lives as long as the message; its name is a C string.
+    let topic = unsafe { CStr::from_ptr(rd::rd_kafka_topic_name(message.rkt)) };
+    let same = |piece: &Piece| {
+        piece.name.partition == message.partition && piece.name.topic.as_bytes() == topic.to_bytes()
+    };
+    if !pieces.get(*last).is_some_and(same) {
+        *last = pieces.iter().position(same).unwrap_or_else(|| {
+            let name = PartitionName { topic: topic.to_string_lossy().into(), partition: message.partition };
+            pieces.push(Piece { name, records: Vec::new(), end: None, lost: None });
+            pieces.len() - 1
+        });
+    }
+    Some(*last)
+}
+
+/// # Safety
+/// `message` was given by the client, is no error, and is not destroyed.
+unsafe fn draft(message: &rd::rd_kafka_message_t, piece: usize, arena: &mut Arena) -> Draft {
+    let mut kind = rd::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+    // SAFETY: key and payload are null or as long as they say; the message is valid.
+    let (timestamp, key, payload, headers) = unsafe {
+        let timestamp = rd::rd_kafka_message_timestamp(message, &raw mut kind);
+        let key = arena.copy(message.key.cast(), message.key_len);
+        let payload = arena.copy(message.payload.cast(), message.len);
+        (timestamp, key, payload, headers(message, arena))
+    };
+    let known = kind != rd::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE && timestamp >= 0;
+    Draft { piece, offset: message.offset, timestamp_ms: known.then_some(timestamp), key, payload, headers }
+}
+
+/// # Safety
+/// As [`draft`].
+unsafe fn headers(message: &rd::rd_kafka_message_t, arena: &mut Arena) -> Vec<(String, Option<Span>)> {
+    let mut list = ptr::null_mut();
+    let mut copied = Vec::new();
+    // SAFETY: the list is owned by the message, its names are C strings, its values as long as they say.
+    unsafe {
+        if rd::rd_kafka_message_headers(message, &raw mut list) != rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return copied;
+        }
+        for index in 0.. {
+            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            let found = rd::rd_kafka_header_get_all(list, index, &raw mut name, &raw mut value, &raw mut size);
+            if found != rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+                break;
+            }
+            let name = CStr::from_ptr(name).to_string_lossy().into_owned();
+            copied.push((name, arena.copy(value.cast(), size)));
+        }
+    }
+    copied
+}
+
+/// # Safety
+/// `message` is an error entry of the client's.
+unsafe fn reason(message: &rd::rd_kafka_message_t) -> String {
+    // SAFETY: the client's own accessor, valid as long as the message.
+    let text = unsafe { rd::rd_kafka_message_errstr(message) };
+    if text.is_null() {
+        return format!("{:?}", message.err);
+    }
+    // SAFETY: a C string.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Whether an error entry of a partition ends it. Others pass by themselves, and the client goes on.
+fn lost(error: rd::rd_kafka_resp_err_t, reason: &str) -> Option<Lost> {
+    use rd::rd_kafka_resp_err_t as code;
+    match error {
+        code::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET | code::RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE => {
+            Some(Lost::Offset(reason.to_owned()))
+        }
+        code::RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED
+        | code::RD_KAFKA_RESP_ERR__BAD_MSG
+        | code::RD_KAFKA_RESP_ERR__BAD_COMPRESSION
+        | code::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED
+        | code::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE => Some(Lost::Unreadable(reason.to_owned())),
+        _ => None,
+    }
+}
+
+/// What the broker says of a topic's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TopicId {
+    /// It is this.
+    Known(Uuid),
+    /// There is no such topic.
+    Gone,
+    /// The broker would not say, with its words.
+    Refused(String),
+}
+
+/// The ids of these topics, in any order. Waits for the answer up to `timeout`, so never on the poll thread outside a
+/// rebalance.
+///
+/// # Errors
+/// Where there was no answer at all.
+pub(super) fn topic_ids<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    topics: &[Arc<str>],
+    timeout: Duration,
+) -> Result<Vec<(Arc<str>, TopicId)>, String> {
+    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_bytes()).ok()).collect();
+    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
+    let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+    // SAFETY: the client is alive; everything made here is destroyed here, and the names outlive the request.
+    unsafe {
+        let client = consumer.client().native_ptr();
+        let collection = rd::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+        let options =
+            rd::rd_kafka_AdminOptions_new(client, rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+        let mut text = [0 as c_char; 256];
+        rd::rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, text.as_mut_ptr(), text.len());
+        // A queue of its own: the client's callbacks are not served here.
+        let queue = rd::rd_kafka_queue_new(client);
+        rd::rd_kafka_DescribeTopics(client, collection, options, queue);
+        let event = rd::rd_kafka_queue_poll(queue, milliseconds.saturating_add(500));
+        let answer = described(event);
+        if !event.is_null() {
+            rd::rd_kafka_event_destroy(event);
+        }
+        rd::rd_kafka_queue_destroy(queue);
+        rd::rd_kafka_AdminOptions_destroy(options);
+        rd::rd_kafka_TopicCollection_destroy(collection);
+        answer
+    }
+}
+
+/// # Safety
+/// `event` is null or a DescribeTopics result that is not destroyed.
+unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<(Arc<str>, TopicId)>, String> {
+    if event.is_null() {
+        return Err("no answer".to_owned());
+    }
+    let mut answers = Vec::new();
+    // SAFETY: the caller's promise; all that is pointed to is owned by the event and copied out.
+    unsafe {
+        if rd::rd_kafka_event_error(event) != rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return Err(CStr::from_ptr(rd::rd_kafka_event_error_string(event)).to_string_lossy().into_owned());
+        }
+        let mut count = 0;
+        let result = rd::rd_kafka_event_DescribeTopics_result(event);
+        let topics = rd::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+        for index in 0..count {
+            let topic = *topics.add(index);
+            let name = CStr::from_ptr(rd::rd_kafka_TopicDescription_name(topic)).to_string_lossy();
+            let error = rd::rd_kafka_TopicDescription_error(topic);
+            let id = match rd::rd_kafka_error_code(error) {
+                rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => {
+                    let id = rd::rd_kafka_TopicDescription_topic_id(topic);
+                    let high = rd::rd_kafka_Uuid_most_significant_bits(id).cast_unsigned();
+                    let low = rd::rd_kafka_Uuid_least_significant_bits(id).cast_unsigned();
+                    TopicId::Known(Uuid::from_u64_pair(high, low))
+                }
+                rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART => TopicId::Gone,
+                _ => TopicId::Refused(CStr::from_ptr(rd::rd_kafka_error_string(error)).to_string_lossy().into_owned()),
+            };
+            answers.push((Arc::from(name.as_ref()), id));
+        }
+    }
+    Ok(answers)
+}
+
+/// The cluster's id, where the broker says it in time.
+pub(super) fn cluster_id<C: ConsumerContext>(consumer: &BaseConsumer<C>, timeout: Duration) -> Option<Arc<str>> {
+    let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+    // SAFETY: the client is alive; the text is the client's, copied, then given back.
+    unsafe {
+        let client = consumer.client().native_ptr();
+        let text = rd::rd_kafka_clusterid(client, milliseconds);
+        if text.is_null() {
+            return None;
+        }
+        let id = CStr::from_ptr(text).to_string_lossy().as_ref().into();
+        rd::rd_kafka_mem_free(client, text.cast());
+        Some(id)
+    }
+}

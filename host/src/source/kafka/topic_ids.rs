@@ -1,0 +1,79 @@
+//! Which incarnation of a topic this is. A topic that is deleted and made again keeps its name and starts its offsets
+//! anew, and the client does not notice; the id tells.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use rdkafka::consumer::{BaseConsumer, ConsumerContext};
+use uuid::Uuid;
+
+use super::{
+    super::SourceError,
+    raw::{self, TopicId},
+};
+use crate::class::Class;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How the client's embedded test broker begins its cluster id. It swallows every admin request, so it is not asked.
+const EMBEDDED: &str = "mockCluster";
+
+/// How topic ids are found out, decided once at start.
+#[derive(Clone, Debug)]
+pub(super) struct TopicIds {
+    /// The cluster's id.
+    pub(super) cluster_id: Arc<str>,
+    asked: bool,
+}
+
+impl TopicIds {
+    /// Asks the cluster who it is. Where it names no topic ids (the embedded test broker, brokers before 2.8), they are
+    /// made from the cluster's id and the topic's name. That is told from the cluster's id, not from an answer that
+    /// stays away: the rule must not change from one start to the next because a broker was slow.
+    ///
+    /// # Errors
+    /// Transient, where no broker answers.
+    pub(super) fn probe<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> Result<Self, SourceError> {
+        let cluster_id = raw::cluster_id(consumer, PATIENCE).ok_or_else(|| SourceError {
+            context: "ask the Kafka cluster for its id".to_owned(),
+            message: "no broker answered; check bootstrap.servers, security.protocol and the network".to_owned(),
+            class: Class::Transient,
+        })?;
+        let asked = !cluster_id.starts_with(EMBEDDED);
+        Ok(Self { cluster_id, asked })
+    }
+
+    /// The ids of these topics now; `None` = no such topic.
+    ///
+    /// # Errors
+    /// Transient, where the broker does not answer or will not say.
+    pub(super) fn ask<C: ConsumerContext>(
+        &self,
+        consumer: &BaseConsumer<C>,
+        topics: &[Arc<str>],
+    ) -> Result<HashMap<Arc<str>, Option<Uuid>>, SourceError> {
+        if !self.asked {
+            return Ok(topics.iter().map(|topic| (Arc::clone(topic), Some(made(&self.cluster_id, topic)))).collect());
+        }
+        let fail = |message| SourceError {
+            context: format!("ask for the topic ids of {}", topics.join(", ")),
+            message,
+            class: Class::Transient,
+        };
+        let mut ids = HashMap::new();
+        for (topic, id) in raw::topic_ids(consumer, topics, PATIENCE).map_err(&fail)? {
+            let id = match id {
+                // Brokers that know no ids answer with zeros.
+                TopicId::Known(id) if id.is_nil() => Some(made(&self.cluster_id, &topic)),
+                TopicId::Known(id) => Some(id),
+                TopicId::Gone => None,
+                TopicId::Refused(words) => return Err(fail(format!("{topic}: {words}"))),
+            };
+            ids.insert(topic, id);
+        }
+        Ok(ids)
+    }
+}
+
+fn made(cluster_id: &str, topic: &str) -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{cluster_id}\n{topic}").as_bytes())
+}
