@@ -442,7 +442,8 @@ mod tests {
         let mut broken = piece(0, &[0], None);
         broken.lost = Some(Lost::Offset("out of range".into()));
         let told = std::cell::RefCell::new(Vec::new());
-        let fetched = positions.take(positions.turn(), vec![broken], |name, reason| told.borrow_mut().push((name, reason)));
+        let fetched =
+            positions.take(positions.turn(), vec![broken], |name, reason| told.borrow_mut().push((name, reason)));
         assert_eq!(spans(&fetched), [(0, 1, 1)]);
         assert_eq!(told.borrow()[0].1, StopReason::OffsetLost { offset: 1, broker: "out of range".into() });
         assert!(positions.is_current(&name(0), fetched.batch.runs[0].generation));

@@ -145,7 +145,8 @@ impl Context {
         // What was fenced is still assigned to the client: it is taken back first, since only a fresh assignment takes
         // an offset for sure.
         let assigned: HashSet<_> = self.assigned(consumer).into_iter().collect();
-        let held: Vec<_> = wanted.iter().map(|(name, _)| name).filter(|name| assigned.contains(name)).cloned().collect();
+        let held: Vec<_> =
+            wanted.iter().map(|(name, _)| name).filter(|name| assigned.contains(name)).cloned().collect();
         let settled = self.settle(consumer, &wanted);
         let begun: HashSet<_> = settled.begin.iter().map(|(p, _)| PartitionName::from(p.as_ref())).collect();
         let again: Vec<_> = held.into_iter().filter(|name| begun.contains(name)).collect();
@@ -259,9 +260,9 @@ impl Context {
             let mut waiting = locked(&self.waiting);
             waiting.not_before = Some(Instant::now() + AGAIN);
             let fenced: HashMap<_, _> = wanted.iter().cloned().collect();
-            waiting.names.extend(
-                settled.later.iter().map(|name| (name.clone(), fenced.get(name).copied().unwrap_or_default())),
-            );
+            waiting
+                .names
+                .extend(settled.later.iter().map(|name| (name.clone(), fenced.get(name).copied().unwrap_or_default())));
             drop(waiting);
             self.starts.notice(Notice::Waiting(settled.later, settled.why.unwrap_or_default()));
         }

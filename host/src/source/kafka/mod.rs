@@ -29,9 +29,7 @@ use self::{
     raw::{LaneQueue, Reading},
     topic_ids::TopicIds,
 };
-use super::{
-    Fetched, LogEnds, Notice, PartitionName, Positions, Source, SourceError, StartPoints, StopReason,
-};
+use super::{Fetched, LogEnds, Notice, PartitionName, Positions, Source, SourceError, StartPoints, StopReason};
 use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
 
 /// Entries of one read. Between reads the batch's bytes are counted.

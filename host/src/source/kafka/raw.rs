@@ -77,8 +77,7 @@ impl<C: ConsumerContext + 'static> LaneQueue<C> {
         // SAFETY: the buffer has room for `max` pointers, of which the client writes the first `read`; `Messages` takes
         // them over before anything else can happen.
         let messages = unsafe {
-            let read =
-                rd::rd_kafka_consume_batch_queue(self.queue.as_ptr(), timeout, into.buffer.as_mut_ptr(), max);
+            let read = rd::rd_kafka_consume_batch_queue(self.queue.as_ptr(), timeout, into.buffer.as_mut_ptr(), max);
             into.buffer.set_len(usize::try_from(read).unwrap_or(0));
             Messages(&mut into.buffer)
         };
@@ -202,9 +201,8 @@ unsafe fn piece_of(message: &rd::rd_kafka_message_t, pieces: &mut Vec<Piece>, la
     }
     // SAFETY: the topic lives as long as the message; its name is a C string.
     let topic = unsafe { CStr::from_ptr(rd::rd_kafka_topic_name(message.rkt)) };
-    let same = |piece: &Piece| {
-        piece.name.partition == message.partition && piece.name.topic.as_bytes() == topic.to_bytes()
-    };
+    let same =
+        |piece: &Piece| piece.name.partition == message.partition && piece.name.topic.as_bytes() == topic.to_bytes();
     if !pieces.get(*last).is_some_and(same) {
         *last = pieces.iter().position(same).unwrap_or_else(|| {
             let name = PartitionName { topic: topic.to_string_lossy().into(), partition: message.partition };
@@ -309,8 +307,7 @@ pub(super) fn topic_ids<C: ConsumerContext>(
     unsafe {
         let client = consumer.client().native_ptr();
         let collection = rd::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
-        let options =
-            rd::rd_kafka_AdminOptions_new(client, rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
+        let options = rd::rd_kafka_AdminOptions_new(client, rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
         let mut text = [0 as c_char; 256];
         rd::rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, text.as_mut_ptr(), text.len());
         // A queue of its own: the client's callbacks are not served here.
