@@ -7,8 +7,10 @@ pub mod class;
 pub mod config;
 pub mod demo;
 
+pub mod health;
 pub mod identity;
 pub mod merge;
+pub mod metrics;
 pub mod outcome;
 pub mod plugin;
 pub mod record;

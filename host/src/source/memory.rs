@@ -372,7 +372,9 @@ impl Source for MemorySource {
         let mut now = wanted;
         if !given.is_empty() {
             // What cannot begin yet counts as not given, and is offered again.
-            self.offer(&given, false).iter().for_each(|name| drop(now.remove(name)));
+            for name in self.offer(&given, false) {
+                now.remove(&name);
+            }
         }
         if !fenced.is_empty() {
             let fenced: Vec<_> = fenced.into_iter().filter(|name| now.contains(name)).collect();

@@ -215,6 +215,14 @@ pub trait Connection: Send {
         consumer: &ConsumerName,
         partitions: &[Arc<TopicPartition>],
     ) -> Result<Vec<Option<Tip>>, StoreError>;
+    /// The ids of the topics of this name that the consumer has chains of. More than one, or another one than the
+    /// broker's: the topic was deleted and made again.
+    async fn topic_ids(
+        &mut self,
+        consumer: &ConsumerName,
+        cluster_id: &str,
+        topic: &str,
+    ) -> Result<Vec<Uuid>, StoreError>;
     /// Inserts a zero-count `move` link from `tip` to `to` (or the genesis where `tip` is `None`) in a transaction of
     /// its own. `None` = somebody else extended that tip first; read the tips again.
     async fn move_chain(

@@ -1,0 +1,382 @@
+//! Whether the process does its work, and if not, why. The pipeline reports; `/readyz`, `/livez` and the status page read.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+use crate::{
+    identity::ConsumerName,
+    source::{PartitionName, StopReason},
+};
+
+/// A lane that has work and finishes none for so long is stuck. Far longer than any transaction may take.
+const STUCK_LANE: Duration = Duration::from_secs(90);
+/// A poll thread that does not come round for so long is stuck. Longer than a revoke with its drain and commit.
+const STUCK_POLL: Duration = Duration::from_secs(120);
+/// A poll thread stuck for so long does not come back: the process had better be started anew.
+const DEAD_POLL: Duration = Duration::from_secs(600);
+
+/// All consumers of a process.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    consumers: Vec<Arc<ConsumerHealth>>,
+}
+
+impl Health {
+    /// Of these consumers.
+    #[must_use]
+    pub fn new(consumers: Vec<Arc<ConsumerHealth>>) -> Self {
+        Self { consumers }
+    }
+
+    /// Why the process is not ready; empty = ready.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<Reason> {
+        let now = Instant::now();
+        self.consumers.iter().flat_map(|consumer| consumer.reasons(now)).collect()
+    }
+
+    /// Whether a restart is not called for. A database or broker that is away is no reason for one.
+    #[must_use]
+    pub fn live(&self) -> bool {
+        let now = Instant::now();
+        self.consumers.iter().all(|consumer| consumer.live(now))
+    }
+
+    /// Everything, for a person.
+    #[must_use]
+    pub fn report(&self) -> Vec<ConsumerReport> {
+        let now = Instant::now();
+        self.consumers.iter().map(|consumer| consumer.report(now)).collect()
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// Whose.
+    pub consumer: String,
+    /// `consumer`, `lane 0`, `orders[3]`, `group`.
+    pub about: String,
+    /// What is wrong and, where known, what to do.
+    pub text: String,
+}
+
+/// A consumer's state, for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConsumerReport {
+    /// Its name.
+    pub consumer: String,
+    /// starting, running, stopped, drained.
+    pub phase: &'static str,
+    /// Its partitions: reading, waiting, stopped.
+    pub partitions: BTreeMap<String, &'static str>,
+    /// Offsets behind the end of the log, as far as known.
+    pub lag: BTreeMap<String, i64>,
+    /// What is wrong.
+    pub reasons: Vec<Reason>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Starting,
+    Running,
+    Stopped(String),
+    Drained,
+}
+
+#[derive(Debug)]
+enum PartitionState {
+    Reading,
+    Waiting(String),
+    Stopped(String),
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    in_flight: usize,
+    /// When it last finished something, or got work while it had none.
+    since: Instant,
+    retrying: Option<String>,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    trouble: Option<String>,
+    partitions: BTreeMap<PartitionName, PartitionState>,
+    lag: BTreeMap<PartitionName, i64>,
+    lanes: Vec<Lane>,
+    polled: Instant,
+}
+
+/// One consumer's health. The pipeline writes it from its threads.
+#[derive(Debug)]
+pub struct ConsumerHealth {
+    name: ConsumerName,
+    state: Mutex<State>,
+}
+
+impl ConsumerHealth {
+    /// A consumer that is starting.
+    #[must_use]
+    pub fn new(name: ConsumerName, lanes: usize) -> Arc<Self> {
+        let now = Instant::now();
+        let lane = Lane { in_flight: 0, since: now, retrying: None };
+        let state = State {
+            phase: Phase::Starting,
+            trouble: None,
+            partitions: BTreeMap::new(),
+            lag: BTreeMap::new(),
+            lanes: vec![lane; lanes],
+            polled: now,
+        };
+        Arc::new(Self { name, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something keeps it from starting for now.
+    pub fn trouble(&self, text: String) {
+        self.lock().trouble = Some(text);
+    }
+
+    /// The group gave these (none is an answer too: the member is in the group).
+    pub fn assigned(&self, names: &[PartitionName]) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Starting) {
+            state.phase = Phase::Running;
+        }
+        state.trouble = None;
+        state.partitions.extend(names.iter().map(|name| (name.clone(), PartitionState::Reading)));
+    }
+
+    /// The group took these.
+    pub fn revoked(&self, names: &[PartitionName]) {
+        let mut state = self.lock();
+        for name in names {
+            state.partitions.remove(name);
+            state.lag.remove(name);
+        }
+    }
+
+    /// These have no start point yet.
+    pub fn waiting(&self, names: &[PartitionName], why: &str) {
+        let waiting = names.iter().map(|name| (name.clone(), PartitionState::Waiting(why.to_owned())));
+        self.lock().partitions.extend(waiting);
+    }
+
+    /// This one is no longer read.
+    pub fn partition_stopped(&self, name: &PartitionName, reason: &StopReason) {
+        self.lock().partitions.insert(name.clone(), PartitionState::Stopped(reason.to_string()));
+    }
+
+    /// How far this one is behind.
+    pub fn lag(&self, name: &PartitionName, records: i64) {
+        let mut state = self.lock();
+        if state.partitions.contains_key(name) {
+            state.lag.insert(name.clone(), records.max(0));
+        }
+    }
+
+    /// The whole consumer stopped. The first reason stays.
+    pub fn stopped(&self, reason: String) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Stopped(_)) {
+            state.phase = Phase::Stopped(reason);
+        }
+        state.partitions.clear();
+        state.lag.clear();
+    }
+
+    /// The consumer was drained on purpose.
+    pub fn drained(&self) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Stopped(_)) {
+            state.phase = Phase::Drained;
+        }
+        state.partitions.clear();
+        state.lag.clear();
+    }
+
+    /// The poll thread came round.
+    pub fn polled(&self) {
+        self.lock().polled = Instant::now();
+    }
+
+    /// A lane took a batch.
+    pub fn lane_took(&self, lane: usize) {
+        let mut state = self.lock();
+        let lane = &mut state.lanes[lane];
+        if lane.in_flight == 0 {
+            lane.since = Instant::now();
+        }
+        lane.in_flight += 1;
+    }
+
+    /// A lane finished a batch, or gave it up.
+    pub fn lane_finished(&self, lane: usize) {
+        let mut state = self.lock();
+        let lane = &mut state.lanes[lane];
+        lane.in_flight = lane.in_flight.saturating_sub(1);
+        lane.since = Instant::now();
+        lane.retrying = None;
+    }
+
+    /// A lane made a step within a batch (a part of it is committed).
+    pub fn lane_progress(&self, lane: usize) {
+        let mut state = self.lock();
+        state.lanes[lane].since = Instant::now();
+        state.lanes[lane].retrying = None;
+    }
+
+    /// A lane tries a batch again.
+    pub fn lane_retrying(&self, lane: usize, why: String) {
+        self.lock().lanes[lane].retrying = Some(why);
+    }
+
+    /// Why it stopped, where it did.
+    #[must_use]
+    pub fn stop_reason(&self) -> Option<String> {
+        match &self.lock().phase {
+            Phase::Stopped(reason) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    /// How many partitions are read, and how many are stopped.
+    #[must_use]
+    pub fn partitions(&self) -> (usize, usize) {
+        let state = self.lock();
+        let count = |kind: fn(&PartitionState) -> bool| state.partitions.values().filter(|p| kind(p)).count();
+        (count(|p| matches!(p, PartitionState::Reading)), count(|p| matches!(p, PartitionState::Stopped(_))))
+    }
+
+    fn live(&self, now: Instant) -> bool {
+        let state = self.lock();
+        !matches!(state.phase, Phase::Starting | Phase::Running) || now.duration_since(state.polled) < DEAD_POLL
+    }
+
+    fn reasons(&self, now: Instant) -> Vec<Reason> {
+        let state = self.lock();
+        let reason = |about: String, text: String| Reason { consumer: self.name.to_string(), about, text };
+        let whole = |text: &str| reason("consumer".to_owned(), text.to_owned());
+        let mut reasons = Vec::new();
+        match &state.phase {
+            Phase::Starting => {
+                let trouble = state.trouble.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+                reasons.push(whole(&format!("has not joined its group yet{trouble}")));
+            }
+            Phase::Running => {}
+            Phase::Stopped(why) => return vec![whole(&format!("stopped: {why}"))],
+            Phase::Drained => return vec![whole("is shutting down")],
+        }
+        let unserved = now.saturating_duration_since(state.polled);
+        if unserved >= STUCK_POLL {
+            reasons.push(reason("group".to_owned(), format!("was not served for {} s", unserved.as_secs())));
+        }
+        for (number, lane) in state.lanes.iter().enumerate() {
+            let about = format!("lane {number}");
+            let stands = now.saturating_duration_since(lane.since);
+            if let Some(why) = &lane.retrying {
+                reasons.push(reason(about, format!("tries its batch again: {why}")));
+            } else if lane.in_flight > 0 && stands >= STUCK_LANE {
+                reasons.push(reason(about, format!("has had work for {} s and finished none of it", stands.as_secs())));
+            }
+        }
+        for (name, partition) in &state.partitions {
+            match partition {
+                PartitionState::Reading => {}
+                PartitionState::Waiting(why) => {
+                    reasons.push(reason(name.to_string(), format!("waits for its start point: {why}")));
+                }
+                PartitionState::Stopped(why) => reasons.push(reason(name.to_string(), format!("is stopped: {why}"))),
+            }
+        }
+        reasons
+    }
+
+    fn report(&self, now: Instant) -> ConsumerReport {
+        let reasons = self.reasons(now);
+        let state = self.lock();
+        let phase = match &state.phase {
+            Phase::Starting => "starting",
+            Phase::Running => "running",
+            Phase::Stopped(_) => "stopped",
+            Phase::Drained => "drained",
+        };
+        let partition = |partition: &PartitionState| match partition {
+            PartitionState::Reading => "reading",
+            PartitionState::Waiting(_) => "waiting",
+            PartitionState::Stopped(_) => "stopped",
+        };
+        ConsumerReport {
+            consumer: self.name.to_string(),
+            phase,
+            partitions: state.partitions.iter().map(|(name, p)| (name.to_string(), partition(p))).collect(),
+            lag: state.lag.iter().map(|(name, records)| (name.to_string(), *records)).collect(),
+            reasons,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn consumer() -> Arc<ConsumerHealth> {
+        ConsumerHealth::new(ConsumerName::new("c").unwrap(), 2)
+    }
+
+    fn name(partition: i32) -> PartitionName {
+        PartitionName { topic: "t".into(), partition }
+    }
+
+    fn texts(consumer: &ConsumerHealth, later: Duration) -> Vec<String> {
+        let reasons = consumer.reasons(Instant::now() + later);
+        reasons.into_iter().map(|reason| format!("{}: {}", reason.about, reason.text)).collect()
+    }
+
+    #[test]
+    fn ready_once_it_is_in_its_group() {
+        let consumer = consumer();
+        consumer.trouble("no broker".into());
+        assert_eq!(texts(&consumer, Duration::ZERO), ["consumer: has not joined its group yet: no broker"]);
+        consumer.assigned(&[]);
+        assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+        consumer.stopped("first".into());
+        consumer.stopped("second".into());
+        assert_eq!(texts(&consumer, Duration::ZERO), ["consumer: stopped: first"]);
+    }
+
+    #[test]
+    fn a_stopped_partition_is_named_and_the_others_go_on() {
+        let consumer = consumer();
+        consumer.assigned(&[name(0), name(1)]);
+        consumer.partition_stopped(&name(1), &StopReason::TopicGone { topic: "t".into() });
+        assert_eq!(texts(&consumer, Duration::ZERO), ["t[1]: is stopped: topic t does not exist any more"]);
+        assert_eq!(consumer.partitions(), (1, 1));
+        consumer.revoked(&[name(1)]);
+        assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+    }
+
+    #[test]
+    fn a_lane_is_stuck_only_with_work() {
+        let consumer = consumer();
+        consumer.assigned(&[]);
+        assert_eq!(texts(&consumer, STUCK_LANE), [""; 0], "idle is not stuck");
+        consumer.lane_took(1);
+        assert_eq!(texts(&consumer, STUCK_LANE * 2).len(), 2, "the lane, and the group that nobody serves in this test");
+        consumer.lane_retrying(1, "no database".into());
+        assert_eq!(texts(&consumer, Duration::ZERO), ["lane 1: tries its batch again: no database"]);
+        consumer.lane_finished(1);
+        assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+    }
+}

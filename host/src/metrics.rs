@@ -1,0 +1,443 @@
+//! Every metric: name, labels, help. Labels are bounded: consumers, topics and partitions of the configuration, and
+//! words from lists in this code; never an id, a message or a plugin's text.
+//!
+//! Metrics are a view of the checkpoints (Invariant 5): an outcome is counted when its transaction is known to be
+//! committed. What a crash keeps from being counted is in the database all the same.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+use crate::{identity::ConsumerName, outcome::Counts, source::PartitionName};
+
+type Labels = Vec<(&'static str, String)>;
+type Counters = Family<Labels, Counter>;
+type Gauges = Family<Labels, Gauge>;
+type Times = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// From 0.5 ms to 65 s.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.0005, 2.0, 18))
+}
+
+/// From 1 to 32,768 records.
+fn records() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 16))
+}
+
+/// All metrics of a process.
+pub struct Metrics {
+    registry: Registry,
+    records: Counters,
+    ledger_inserts: Counters,
+    duplicate_skips: Counters,
+    unique_conflicts: Counters,
+    payload_conflicts: Counters,
+    attempts_left_out: Counters,
+    dead_letters: Counters,
+    superseded: Counters,
+    too_old: Counters,
+    stale: Counters,
+    refused: Counters,
+    missing: Counters,
+    plugin_failures: Counters,
+    retries: Counters,
+    fenced: Counters,
+    breaker: Counters,
+    rebalances: Counters,
+    commit_failures: Counters,
+    client_events: Counters,
+    batch_records: Times,
+    batch_seconds: Times,
+    plugin_seconds: Times,
+    lag: Gauges,
+    assigned: Gauges,
+    stopped: Gauges,
+    running: Gauges,
+    progress: Gauges,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All at nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("tidegate");
+        let r = &mut registry;
+        let records_family =
+            counter(r, "records", "Inputs consumed, by outcome: applied, duplicate, skipped, dead, too_old");
+        let ledger_inserts = counter(r, "ledger_inserts", "Inputs that came first and are in the ledger");
+        let duplicate_skips =
+            counter(r, "duplicate_skips", "Inputs that were processed before; normal, a sudden rise is not");
+        let unique_conflicts =
+            counter(r, "unique_conflicts", "Ledger inserts that met a row of the same consumer and message id");
+        let payload_conflicts =
+            counter(r, "payload_conflicts", "Duplicates whose payload differs from the one that was applied");
+        let attempts_left_out =
+            counter(r, "duplicate_attempts_left_out", "Duplicates that were counted but not written down one by one");
+        let dead_letters = counter(r, "dead_letters", "Inputs put into the dead letters");
+        let superseded = counter(r, "superseded", "Applied inputs that may have superseded open dead letters");
+        let too_old = counter(
+            r,
+            "replays_older_than_retention",
+            "Inputs from before the ledger's horizon: whether they were applied is not known any more",
+        );
+        let stale = counter(r, "target_stale_changes", "Changes that a newer_by guard refused: the row is newer");
+        let refused = counter(r, "target_refused_transitions", "Changes that a transition guard refused");
+        let missing = counter(r, "target_missing_rows", "Updates and deletes that met no row");
+        let plugin_failures = counter(r, "plugin_failures", "Batches that a plugin failed on, by kind of error");
+        let retries = counter(r, "retries", "Batches tried again, by cause");
+        let fenced = counter(r, "fenced", "Batches whose partitions another host had taken over");
+        let breaker = counter(r, "breaker_trips", "Times that too many refused records stopped the consumer");
+        let rebalances = counter(r, "rebalances", "Assignments that changed, by kind: assign, revoke");
+        let commit_failures = counter(r, "offset_commit_failures", "Offset commits that failed; the next covers them");
+        let client_events = counter(r, "kafka_client_events", "Errors and warnings that the Kafka client reported");
+        let batch_records = Family::new_with_constructor(records as fn() -> Histogram);
+        r.register("batch_records", "Records per committed transaction", batch_records.clone());
+        let batch_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
+        r.register("batch_seconds", "Seconds per committed transaction", batch_seconds.clone());
+        let plugin_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
+        r.register("plugin_seconds", "Seconds that a plugin took per batch, waiting included", plugin_seconds.clone());
+        let lag = gauge(r, "lag_records", "Offsets between what the database covers and the end of the log");
+        let assigned = gauge(r, "assigned_partitions", "Partitions that this process reads");
+        let stopped = gauge(r, "stopped_partitions", "Partitions that are no longer read until an operator acts");
+        let running = gauge(r, "consumer_running", "1 while the consumer runs, 0 when it stopped");
+        let progress =
+            gauge(r, "last_progress_timestamp_seconds", "When the database last moved forward, in seconds since 1970");
+        Self {
+            registry,
+            records: records_family,
+            ledger_inserts,
+            duplicate_skips,
+            unique_conflicts,
+            payload_conflicts,
+            attempts_left_out,
+            dead_letters,
+            superseded,
+            too_old,
+            stale,
+            refused,
+            missing,
+            plugin_failures,
+            retries,
+            fenced,
+            breaker,
+            rebalances,
+            commit_failures,
+            client_events,
+            batch_records,
+            batch_seconds,
+            plugin_seconds,
+            lag,
+            assigned,
+            stopped,
+            running,
+            progress,
+        }
+    }
+
+    /// The OpenMetrics text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// The metrics of one consumer, every one of them there from the start (a rate over an absent series alerts nobody).
+    #[must_use]
+    pub fn consumer(&self, name: &ConsumerName) -> ConsumerMetrics {
+        let of = |name: &ConsumerName| vec![("consumer", name.to_string())];
+        let with = |key: &'static str, value: &str| {
+            let mut labels = of(name);
+            labels.push((key, value.to_owned()));
+            labels
+        };
+        let counter = |family: &Counters| family.get_or_create_owned(&of(name));
+        let outcome = |outcome: &str| self.records.get_or_create_owned(&with("outcome", outcome));
+        let gauge = |family: &Gauges| family.get_or_create_owned(&of(name));
+        let times = |family: &Times| family.get_or_create_owned(&of(name));
+        for cause in RetryCause::ALL {
+            self.retries.get_or_create_owned(&with("cause", cause.label()));
+        }
+        ConsumerMetrics {
+            labels: of(name),
+            applied: outcome("applied"),
+            duplicate: outcome("duplicate"),
+            skipped: outcome("skipped"),
+            dead: outcome("dead"),
+            too_old: outcome("too_old"),
+            ledger_inserts: counter(&self.ledger_inserts),
+            duplicate_skips: counter(&self.duplicate_skips),
+            unique_conflicts: counter(&self.unique_conflicts),
+            payload_conflicts: counter(&self.payload_conflicts),
+            attempts_left_out: counter(&self.attempts_left_out),
+            dead_letters: counter(&self.dead_letters),
+            superseded: counter(&self.superseded),
+            replays: counter(&self.too_old),
+            stale: counter(&self.stale),
+            refused: counter(&self.refused),
+            missing: counter(&self.missing),
+            fenced: counter(&self.fenced),
+            breaker: counter(&self.breaker),
+            assigns: self.rebalances.get_or_create_owned(&with("kind", "assign")),
+            revokes: self.rebalances.get_or_create_owned(&with("kind", "revoke")),
+            commit_failures: counter(&self.commit_failures),
+            client_events: counter(&self.client_events),
+            plugin_failures: self.plugin_failures.clone(),
+            retries: self.retries.clone(),
+            batch_records: times(&self.batch_records),
+            batch_seconds: times(&self.batch_seconds),
+            plugin_seconds: times(&self.plugin_seconds),
+            lag: self.lag.clone(),
+            assigned: gauge(&self.assigned),
+            stopped: gauge(&self.stopped),
+            running: gauge(&self.running),
+            progress: gauge(&self.progress),
+        }
+    }
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counters {
+    let family = Counters::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauges {
+    let family = Gauges::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+/// Why a batch is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryCause {
+    /// The database cannot be reached, or said "later".
+    Database,
+    /// The plugin could not run just now.
+    Plugin,
+    /// The broker cannot say whether the topic is still the same.
+    Broker,
+}
+
+impl RetryCause {
+    const ALL: [Self; 3] = [Self::Database, Self::Plugin, Self::Broker];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Database => "database",
+            Self::Plugin => "plugin",
+            Self::Broker => "broker",
+        }
+    }
+}
+
+/// What a committed batch did beside its outcomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Ledger inserts that met a row.
+    pub unique_conflicts: u64,
+    /// Same id, other payload.
+    pub payload_conflicts: u64,
+    /// Duplicates counted but not written down.
+    pub attempts_left_out: u64,
+    /// Dead letters written, those that are too old included.
+    pub dead_letters: u64,
+    /// Applied ids for which open dead letters were looked for.
+    pub superseded: u64,
+    /// Refused by `newer_by`.
+    pub stale: u64,
+    /// Refused by `transition`.
+    pub refused: u64,
+    /// Updates and deletes without a row.
+    pub missing: u64,
+}
+
+/// The metrics of one consumer.
+#[derive(Clone, Debug)]
+pub struct ConsumerMetrics {
+    labels: Labels,
+    applied: Counter,
+    duplicate: Counter,
+    skipped: Counter,
+    dead: Counter,
+    too_old: Counter,
+    ledger_inserts: Counter,
+    duplicate_skips: Counter,
+    unique_conflicts: Counter,
+    payload_conflicts: Counter,
+    attempts_left_out: Counter,
+    dead_letters: Counter,
+    superseded: Counter,
+    replays: Counter,
+    stale: Counter,
+    refused: Counter,
+    missing: Counter,
+    fenced: Counter,
+    breaker: Counter,
+    assigns: Counter,
+    revokes: Counter,
+    commit_failures: Counter,
+    client_events: Counter,
+    plugin_failures: Counters,
+    retries: Counters,
+    batch_records: Histogram,
+    batch_seconds: Histogram,
+    plugin_seconds: Histogram,
+    lag: Gauges,
+    assigned: Gauge,
+    stopped: Gauge,
+    running: Gauge,
+    progress: Gauge,
+}
+
+impl ConsumerMetrics {
+    /// A transaction is committed.
+    pub fn committed(&self, counts: Counts, effects: Effects, took: Duration) {
+        self.applied.inc_by(counts.applied.into());
+        self.duplicate.inc_by(counts.duplicate.into());
+        self.skipped.inc_by(counts.skipped.into());
+        self.dead.inc_by(counts.dead.into());
+        self.too_old.inc_by(counts.too_old.into());
+        self.ledger_inserts.inc_by(counts.applied.into());
+        self.duplicate_skips.inc_by(counts.duplicate.into());
+        self.replays.inc_by(counts.too_old.into());
+        self.unique_conflicts.inc_by(effects.unique_conflicts);
+        self.payload_conflicts.inc_by(effects.payload_conflicts);
+        self.attempts_left_out.inc_by(effects.attempts_left_out);
+        self.dead_letters.inc_by(effects.dead_letters);
+        self.superseded.inc_by(effects.superseded);
+        self.stale.inc_by(effects.stale);
+        self.refused.inc_by(effects.refused);
+        self.missing.inc_by(effects.missing);
+        self.batch_records.observe(f64::from(counts.consumed()));
+        self.batch_seconds.observe(took.as_secs_f64());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.progress.set(i64::try_from(now).unwrap_or(i64::MAX));
+    }
+
+    /// A plugin gave its verdicts on a batch.
+    pub fn evaluated(&self, took: Duration) {
+        self.plugin_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A plugin failed on a batch; `code` is one of [`crate::plugin::PluginError::code`].
+    pub fn plugin_failed(&self, code: &'static str) {
+        self.plugin_failures.get_or_create_owned(&self.with("code", code)).inc();
+    }
+
+    /// A batch is tried again.
+    pub fn retried(&self, cause: RetryCause) {
+        self.retries.get_or_create_owned(&self.with("cause", cause.label())).inc();
+    }
+
+    /// A batch's partitions were another host's.
+    pub fn fenced(&self) {
+        self.fenced.inc();
+    }
+
+    /// The circuit breaker stopped the consumer.
+    pub fn breaker_tripped(&self) {
+        self.breaker.inc();
+    }
+
+    /// The group gave partitions.
+    pub fn assigned(&self) {
+        self.assigns.inc();
+    }
+
+    /// The group took partitions; their lag is no longer ours to show.
+    pub fn revoked(&self, partitions: &[PartitionName]) {
+        self.revokes.inc();
+        for name in partitions {
+            self.lag.remove(&self.of_partition(name));
+        }
+    }
+
+    /// An offset commit failed.
+    pub fn commit_failed(&self) {
+        self.commit_failures.inc();
+    }
+
+    /// The Kafka client reported something.
+    pub fn client_event(&self) {
+        self.client_events.inc();
+    }
+
+    /// How far a partition is behind.
+    pub fn lag(&self, name: &PartitionName, records: i64) {
+        self.lag.get_or_create_owned(&self.of_partition(name)).set(records.max(0));
+    }
+
+    /// How many partitions are read, and how many are stopped.
+    pub fn partitions(&self, read: usize, stopped: usize) {
+        self.assigned.set(i64::try_from(read).unwrap_or(i64::MAX));
+        self.stopped.set(i64::try_from(stopped).unwrap_or(i64::MAX));
+    }
+
+    /// The consumer runs, or not.
+    pub fn running(&self, running: bool) {
+        self.running.set(i64::from(running));
+    }
+
+    fn with(&self, key: &'static str, value: &str) -> Labels {
+        let mut labels = self.labels.clone();
+        labels.push((key, value.to_owned()));
+        labels
+    }
+
+    fn of_partition(&self, name: &PartitionName) -> Labels {
+        let mut labels = self.with("topic", &name.topic);
+        labels.push(("partition", name.partition.to_string()));
+        labels
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_labels_and_help_are_a_contract() {
+        let metrics = Metrics::new();
+        let consumer = metrics.consumer(&ConsumerName::new("c").unwrap());
+        let name = PartitionName { topic: "t".into(), partition: 3 };
+        consumer.lag(&name, 7);
+        consumer.plugin_failed("plugin-trap");
+        let counts = Counts { applied: 2, duplicate: 1, skipped: 1, dead: 1, too_old: 0 };
+        consumer.committed(counts, Effects::default(), Duration::from_millis(3));
+        let text = metrics.text();
+        let kept = |line: &&str| !line.contains("_bucket{") && !line.contains("timestamp_seconds{");
+        let text = text.lines().filter(kept).collect::<Vec<_>>().join("\n");
+        // When a name changes on purpose, dashboards and alerts change with it.
+        assert_eq!(text.trim(), include_str!("metrics.snapshot.txt").trim(), "\n{text}\n");
+        consumer.revoked(&[name]);
+        assert!(!metrics.text().contains("lag_records{"), "a partition that went away is not shown for ever");
+    }
+}
