@@ -12,6 +12,7 @@ pub mod identity;
 pub mod merge;
 pub mod metrics;
 pub mod outcome;
+pub mod pipeline;
 pub mod plugin;
 pub mod record;
 pub mod source;

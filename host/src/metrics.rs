@@ -47,7 +47,6 @@ pub struct Metrics {
     payload_conflicts: Counters,
     attempts_left_out: Counters,
     dead_letters: Counters,
-    superseded: Counters,
     too_old: Counters,
     stale: Counters,
     refused: Counters,
@@ -93,13 +92,12 @@ impl Metrics {
         let duplicate_skips =
             counter(r, "duplicate_skips", "Inputs that were processed before; normal, a sudden rise is not");
         let unique_conflicts =
-            counter(r, "unique_conflicts", "Ledger inserts that met a row of the same consumer and message id");
+            counter(r, "unique_conflicts", "Inputs that a unique constraint of a target refused (SQLSTATE 23505)");
         let payload_conflicts =
             counter(r, "payload_conflicts", "Duplicates whose payload differs from the one that was applied");
         let attempts_left_out =
             counter(r, "duplicate_attempts_left_out", "Duplicates that were counted but not written down one by one");
         let dead_letters = counter(r, "dead_letters", "Inputs put into the dead letters");
-        let superseded = counter(r, "superseded", "Applied inputs that may have superseded open dead letters");
         let too_old = counter(
             r,
             "replays_older_than_retention",
@@ -136,7 +134,6 @@ impl Metrics {
             payload_conflicts,
             attempts_left_out,
             dead_letters,
-            superseded,
             too_old,
             stale,
             refused,
@@ -197,7 +194,6 @@ impl Metrics {
             payload_conflicts: counter(&self.payload_conflicts),
             attempts_left_out: counter(&self.attempts_left_out),
             dead_letters: counter(&self.dead_letters),
-            superseded: counter(&self.superseded),
             replays: counter(&self.too_old),
             stale: counter(&self.stale),
             refused: counter(&self.refused),
@@ -260,7 +256,7 @@ impl RetryCause {
 /// What a committed batch did beside its outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Ledger inserts that met a row.
+    /// Inputs that a unique constraint of a target refused.
     pub unique_conflicts: u64,
     /// Same id, other payload.
     pub payload_conflicts: u64,
@@ -268,8 +264,6 @@ pub struct Effects {
     pub attempts_left_out: u64,
     /// Dead letters written, those that are too old included.
     pub dead_letters: u64,
-    /// Applied ids for which open dead letters were looked for.
-    pub superseded: u64,
     /// Refused by `newer_by`.
     pub stale: u64,
     /// Refused by `transition`.
@@ -293,7 +287,6 @@ pub struct ConsumerMetrics {
     payload_conflicts: Counter,
     attempts_left_out: Counter,
     dead_letters: Counter,
-    superseded: Counter,
     replays: Counter,
     stale: Counter,
     refused: Counter,
@@ -331,7 +324,6 @@ impl ConsumerMetrics {
         self.payload_conflicts.inc_by(effects.payload_conflicts);
         self.attempts_left_out.inc_by(effects.attempts_left_out);
         self.dead_letters.inc_by(effects.dead_letters);
-        self.superseded.inc_by(effects.superseded);
         self.stale.inc_by(effects.stale);
         self.refused.inc_by(effects.refused);
         self.missing.inc_by(effects.missing);
@@ -434,7 +426,16 @@ mod tests {
         consumer.committed(counts, Effects::default(), Duration::from_millis(3));
         let text = metrics.text();
         let kept = |line: &&str| !line.contains("_bucket{") && !line.contains("timestamp_seconds{");
-        let text = text.lines().filter(kept).collect::<Vec<_>>().join("\n");
+        let mut blocks: Vec<Vec<&str>> = Vec::new();
+        for line in text.lines().filter(kept) {
+            if line.starts_with("# HELP") || line.starts_with("# EOF") {
+                blocks.push(Vec::new());
+            }
+            blocks.last_mut().unwrap().push(line);
+        }
+        // Series of one metric come in any order.
+        blocks.iter_mut().for_each(|block| block.sort_unstable());
+        let text = blocks.concat().join("\n");
         // When a name changes on purpose, dashboards and alerts change with it.
         assert_eq!(text.trim(), include_str!("metrics.snapshot.txt").trim(), "\n{text}\n");
         consumer.revoked(&[name]);

@@ -1,0 +1,203 @@
+//! The second half of a lane: applies batches in order over its own connection, and spends their receipts.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::sync::mpsc;
+
+use super::{
+    lane::{GiveUp, Ready, Shared, retain},
+    retry::{Failures, Next},
+};
+use crate::{
+    class::Class,
+    metrics::{Effects, RetryCause},
+    record::Run,
+    store::{Applied, ApplyError, BatchReport, Connection, Prepared, StoreError, Tips},
+};
+
+pub(super) struct Apply {
+    lane: usize,
+    shared: Arc<Shared>,
+    connection: Option<Box<dyn Connection>>,
+}
+
+/// What became of one try.
+enum Tried {
+    /// Committed; where it was cut, this comes next.
+    Committed(Option<Prepared>),
+    /// Somebody else extended a chain.
+    Fenced,
+    /// Later.
+    Again {
+        why: String,
+        of_size: bool,
+    },
+}
+
+impl Apply {
+    pub(super) fn new(lane: usize, shared: Arc<Shared>) -> Self {
+        Self { lane, shared, connection: None }
+    }
+
+    /// Until the first half is gone and everything handed over is finished, or the consumer gives up.
+    pub(super) async fn run(mut self, mut batches: mpsc::Receiver<Ready>) {
+        while let Some(Ready { prepared, flight, permit }) = batches.recv().await {
+            let ended = self.finish(prepared).await;
+            self.shared.health.lane_finished(self.lane);
+            drop(flight);
+            drop(permit);
+            match ended {
+                Ok(()) | Err(GiveUp::Void) => {}
+                Err(GiveUp::Aborted) => return,
+                Err(GiveUp::Fatal(reason)) => return self.shared.fail(reason),
+            }
+        }
+    }
+
+    /// One batch, all of it, whatever it takes. A part that was cut off goes next, before newer records (Invariant 9).
+    async fn finish(&mut self, prepared: Prepared) -> Result<(), GiveUp> {
+        let mut todo = vec![prepared];
+        let mut failures = Failures::default();
+        while let Some(next) = todo.pop() {
+            let mut prepared = match self.current(next).await {
+                Ok(prepared) => prepared,
+                Err(GiveUp::Void) => continue,
+                Err(other) => return Err(other),
+            };
+            match self.try_once(&mut prepared).await? {
+                Tried::Committed(rest) => {
+                    todo.extend(rest);
+                    failures = Failures::default();
+                    self.shared.health.lane_progress(self.lane);
+                }
+                Tried::Fenced => self.fenced(&prepared),
+                Tried::Again { why, of_size } => {
+                    tracing::warn!(consumer = %self.shared.name, lane = self.lane, "trying the batch again: {why}");
+                    self.shared.metrics.retried(RetryCause::Database);
+                    self.shared.health.lane_retrying(self.lane, why);
+                    let next = failures.count(of_size, prepared.batch().records.len());
+                    let tail = if matches!(next, Next::Halved(_)) { prepared.split_half() } else { None };
+                    todo.extend(tail);
+                    todo.push(prepared);
+                    self.shared.pause(next).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch without runs of assignments that are over. The rest is evaluated anew: it is another batch.
+    async fn current(&self, prepared: Prepared) -> Result<Prepared, GiveUp> {
+        let current = |run: &Run| self.shared.is_current(run);
+        if prepared.batch().runs.iter().all(current) {
+            return Ok(prepared);
+        }
+        let batch = retain(prepared.batch(), current);
+        if batch.runs.is_empty() {
+            return Err(GiveUp::Void);
+        }
+        self.shared.prepare(self.lane, batch).await
+    }
+
+    async fn try_once(&mut self, prepared: &mut Prepared) -> Result<Tried, GiveUp> {
+        let Some(tips) = self.tips_of(prepared) else { return Ok(Tried::Fenced) };
+        let shared = Arc::clone(&self.shared);
+        let started = Instant::now();
+        // Given up in the middle, the connection is in an unknown state and goes with this future; no receipt is made.
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => tokio::select! {
+                connected = shared.store.connect() => match connected {
+                    Ok(connection) => connection,
+                    Err(error) => return again(&error).ok_or_else(|| GiveUp::Fatal(error.to_string())),
+                },
+                () = shared.aborted() => return Err(GiveUp::Aborted),
+            },
+        };
+        let applied = tokio::select! {
+            applied = shared.applier.apply(connection.as_mut(), prepared, &tips) => applied,
+            () = shared.aborted() => return Err(GiveUp::Aborted),
+        };
+        let error = match applied {
+            Ok(applied) => {
+                self.connection = Some(connection);
+                return Ok(Tried::Committed(self.committed(applied, started)));
+            }
+            Err(error) => error,
+        };
+        if !error.connection_lost() {
+            self.connection = Some(connection);
+        }
+        match &error {
+            ApplyError::Fenced { .. } => Ok(Tried::Fenced),
+            ApplyError::Store { error: store, .. } => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
+            ApplyError::BreakerOpen { .. } => {
+                shared.metrics.breaker_tripped();
+                Err(GiveUp::Fatal(error.to_string()))
+            }
+            ApplyError::KeyVersion { .. } => Err(GiveUp::Fatal(error.to_string())),
+        }
+    }
+
+    /// The tips that this batch extends; `None` where one is not where the batch begins. Then the chain was moved
+    /// meanwhile, which is what a fence would say.
+    fn tips_of(&self, prepared: &Prepared) -> Option<Tips> {
+        let tips = self.shared.tips();
+        let of = |run: &Run| {
+            let tip = *tips.get(&run.partition)?;
+            // Invariant 5: a link begins where its predecessor ends.
+            (tip.next_offset == run.first_offset).then(|| (Arc::clone(&run.partition), tip))
+        };
+        prepared.batch().runs.iter().map(of).collect()
+    }
+
+    fn committed(&self, applied: Applied, started: Instant) -> Option<Prepared> {
+        let mut tips = self.shared.tips();
+        for (partition, tip) in applied.tips {
+            // A tip of an assignment that is over may be older than what the next one read.
+            if applied.receipts.iter().any(|receipt| {
+                *receipt.partition() == partition
+                    && self
+                        .shared
+                        .source
+                        .positions()
+                        .is_current(&partition.as_ref().into(), receipt.generation())
+            }) {
+                tips.insert(partition, tip);
+            }
+        }
+        drop(tips);
+        self.shared.metrics.committed(applied.report.counts, effects(&applied.report), started.elapsed());
+        // Invariant 1: the offsets go from the receipts to the group, and no other way.
+        self.shared.source.commit(applied.receipts);
+        applied.rest
+    }
+
+    fn fenced(&self, prepared: &Prepared) {
+        self.shared.metrics.fenced();
+        let runs = &prepared.batch().runs;
+        tracing::warn!(
+            consumer = %self.shared.name,
+            partitions = runs.iter().map(|run| run.partition.to_string()).collect::<Vec<_>>().join(", "),
+            "somebody else moved a checkpoint chain: going on where the database stands"
+        );
+        self.shared.source.reposition(&runs.iter().map(|run| run.generation).collect::<Vec<_>>());
+    }
+}
+
+fn again(error: &StoreError) -> Option<Tried> {
+    (error.class() == Class::Transient)
+        .then(|| Tried::Again { why: error.to_string(), of_size: error.caused_by_size() })
+}
+
+fn effects(report: &BatchReport) -> Effects {
+    Effects {
+        unique_conflicts: 0,
+        payload_conflicts: report.conflicts,
+        attempts_left_out: report.attempts_left_out,
+        dead_letters: report.dead_letter_codes.values().sum(),
+        stale: report.written.stale,
+        refused: report.ignored + u64::from(report.refusals.transitions),
+        missing: report.written.missing,
+    }
+}

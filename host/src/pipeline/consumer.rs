@@ -1,0 +1,316 @@
+//! A consumer's threads, and the order in which they end: readers stop, what is in flight is finished, the offsets are
+//! committed while still a member, the member leaves, the rest is joined. A lane never owns the source's last handle.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, mpsc, watch},
+};
+
+use super::{
+    apply::Apply,
+    lane::{Phase, Shared},
+    read,
+    starts::Starts,
+};
+use crate::{
+    config::{BatchLimits, Start},
+    health::ConsumerHealth,
+    identity::ConsumerName,
+    metrics::ConsumerMetrics,
+    plugin::{ComputePool, EvaluateContext, Plugin},
+    source::{PartitionName, Source, StartPoints},
+    store::{Applier, Store},
+};
+
+/// How long one poll of the group waits.
+const POLL: Duration = Duration::from_millis(100);
+/// How often topics and logs are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Invariant 11: one batch is applied, the next is computed.
+const BATCHES_PER_LANE: usize = 2;
+
+/// Everything that a consumer is made of.
+pub struct Parts {
+    /// Its name.
+    pub name: ConsumerName,
+    /// Where it begins that has no checkpoint.
+    pub start: Start,
+    /// Lanes.
+    pub lanes: usize,
+    /// How big a batch gets.
+    pub limits: BatchLimits,
+    /// How long a drain may take before what is unfinished is given up.
+    pub drain_deadline: Duration,
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// The transaction's logic, with targets and policy.
+    pub applier: Arc<Applier>,
+    /// The business rules.
+    pub plugin: Arc<dyn Plugin>,
+    /// What evaluating needs beside them.
+    pub context: Arc<EvaluateContext>,
+    /// Where evaluating runs.
+    pub pool: Arc<ComputePool>,
+    /// Where it reports its state.
+    pub health: Arc<ConsumerHealth>,
+    /// Where it counts.
+    pub metrics: ConsumerMetrics,
+}
+
+/// A consumer that runs. Dropped without [`drain`](Consumer::drain) it stops as in a crash: nothing more is committed.
+pub struct Consumer {
+    orders: mpsc::UnboundedSender<Order>,
+    phase: Arc<watch::Sender<Phase>>,
+    ended: watch::Receiver<bool>,
+    health: Arc<ConsumerHealth>,
+    source: Arc<dyn Source>,
+}
+
+enum Order {
+    Drain,
+    Die,
+}
+
+impl Consumer {
+    /// Starts its threads. `source` makes the source, given who says where partitions begin.
+    ///
+    /// # Errors
+    /// Where the source cannot be made, or the system gives no thread.
+    pub fn start<E: From<io::Error>>(
+        parts: Parts,
+        source: impl FnOnce(Arc<dyn StartPoints>) -> Result<Arc<dyn Source>, E>,
+    ) -> Result<Self, E> {
+        let runtime = Handle::current();
+        let tips = Arc::default();
+        let starts = Arc::new(Starts {
+            consumer: parts.name.clone(),
+            start: parts.start,
+            store: Arc::clone(&parts.store),
+            runtime: runtime.clone(),
+            tips: Arc::clone(&tips),
+            health: Arc::clone(&parts.health),
+            metrics: parts.metrics.clone(),
+            connection: Mutex::default(),
+        });
+        let source = source(starts)?;
+        let (phase, phases) = watch::channel(Phase::Running);
+        let phase = Arc::new(phase);
+        let (failures, failed) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            name: parts.name,
+            source: Arc::clone(&source),
+            store: parts.store,
+            applier: parts.applier,
+            plugin: parts.plugin,
+            context: parts.context,
+            pool: parts.pool,
+            limits: parts.limits,
+            tips,
+            health: Arc::clone(&parts.health),
+            metrics: parts.metrics,
+            phase: phases,
+            failures,
+        });
+        let mut running = Running {
+            shared: Arc::clone(&shared),
+            phase: Arc::clone(&phase),
+            lanes: Vec::new(),
+            readers: Vec::new(),
+            service: Vec::new(),
+            served: watch::channel(Service::Poll).0,
+            drain_deadline: parts.drain_deadline,
+        };
+        running.spawn(parts.lanes.max(1), &runtime)?;
+        shared.metrics.running(true);
+        let (orders, received) = mpsc::unbounded_channel();
+        let (end, ended) = watch::channel(false);
+        runtime.spawn(async move {
+            running.supervise(received, failed).await;
+            end.send_replace(true);
+        });
+        Ok(Self { orders, phase, ended, health: parts.health, source })
+    }
+
+    /// Stops reading, finishes what is in flight, commits, leaves the group. Returns when all is done.
+    pub async fn drain(&self) {
+        let _ = self.orders.send(Order::Drain);
+        self.ended().await;
+    }
+
+    /// Resolves when the consumer has ended, for whatever reason. [`ConsumerHealth::stop_reason`] has it.
+    pub async fn ended(&self) {
+        // An error means that the supervisor is gone, and with it the consumer.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn health(&self) -> &Arc<ConsumerHealth> {
+        &self.health
+    }
+
+    /// Whether every assigned partition was read to its end, and all of it is finished. A moment later it may be untrue.
+    #[must_use]
+    pub fn caught_up(&self) -> bool {
+        self.source.positions().caught_up()
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::Die);
+        if !*self.ended.borrow() {
+            self.phase.send_replace(Phase::Aborting);
+            self.source.wake();
+        }
+    }
+}
+
+/// What the poll thread is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    Poll,
+    /// Commit and leave the group, then end.
+    Finish,
+    /// End.
+    Die,
+}
+
+struct Running {
+    shared: Arc<Shared>,
+    phase: Arc<watch::Sender<Phase>>,
+    lanes: Vec<tokio::task::JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
+    service: Vec<JoinHandle<()>>,
+    served: watch::Sender<Service>,
+    drain_deadline: Duration,
+}
+
+impl Running {
+    fn spawn(&mut self, lanes: usize, runtime: &Handle) -> io::Result<()> {
+        let name = &self.shared.name;
+        for lane in 0..lanes {
+            let (out, batches) = mpsc::channel(1);
+            let permits = Arc::new(Semaphore::new(BATCHES_PER_LANE));
+            self.lanes.push(runtime.spawn(Apply::new(lane, Arc::clone(&self.shared)).run(batches)));
+            let (shared, handle) = (Arc::clone(&self.shared), runtime.clone());
+            let reader = thread::Builder::new().name(format!("{name}-lane-{lane}"));
+            self.readers.push(reader.spawn(move || read::read(lane, &shared, &handle, &out, &permits))?);
+        }
+        let (shared, served) = (Arc::clone(&self.shared), self.served.subscribe());
+        let poller = thread::Builder::new().name(format!("{name}-poll"));
+        self.service.push(poller.spawn(move || poll(&shared, &served))?);
+        let (shared, served) = (Arc::clone(&self.shared), self.served.subscribe());
+        let watcher = thread::Builder::new().name(format!("{name}-watch"));
+        self.service.push(watcher.spawn(move || look(&shared, &served))?);
+        Ok(())
+    }
+
+    async fn supervise(
+        mut self,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        mut failed: mpsc::UnboundedReceiver<String>,
+    ) {
+        let order = tokio::select! {
+            order = orders.recv() => order.unwrap_or(Order::Die),
+            // The sender is in `self`, so this is never `None`.
+            Some(reason) = failed.recv() => {
+                tracing::error!(consumer = %self.shared.name, "stopped: {reason}");
+                self.shared.health.stopped(reason);
+                self.shared.metrics.running(false);
+                Order::Drain
+            }
+        };
+        self.shared.metrics.running(false);
+        let service = match order {
+            Order::Drain => {
+                self.drain_lanes(&mut orders).await;
+                Service::Finish
+            }
+            Order::Die => Service::Die,
+        };
+        self.phase.send_replace(Phase::Aborting);
+        self.shared.source.wake();
+        for lane in self.lanes.drain(..) {
+            let _ = lane.await;
+        }
+        self.served.send_replace(service);
+        let threads: Vec<_> = self.readers.drain(..).chain(self.service.drain(..)).collect();
+        let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
+        let _ = joined.await;
+        // A lane that failed meanwhile says why here.
+        while let Ok(reason) = failed.try_recv() {
+            self.shared.health.stopped(reason);
+        }
+        self.shared.health.drained();
+    }
+
+    /// Lets the lanes finish what they have, up to the deadline.
+    async fn drain_lanes(&mut self, orders: &mut mpsc::UnboundedReceiver<Order>) {
+        self.phase.send_replace(Phase::Draining);
+        self.shared.source.wake();
+        let deadline = tokio::time::sleep(self.drain_deadline);
+        tokio::pin!(deadline);
+        for lane in &mut self.lanes {
+            loop {
+                tokio::select! {
+                    _ = &mut *lane => break,
+                    () = &mut deadline => return,
+                    order = orders.recv() => if !matches!(order, Some(Order::Drain)) { return },
+                }
+            }
+        }
+        self.lanes.clear();
+    }
+}
+
+/// The poll thread: serves the group until told otherwise.
+fn poll(shared: &Shared, served: &watch::Receiver<Service>) {
+    let mut failed = false;
+    loop {
+        match *served.borrow() {
+            Service::Poll => {}
+            Service::Finish => return shared.source.finish(),
+            Service::Die => return,
+        }
+        match shared.source.poll(POLL) {
+            Ok(()) => shared.health.polled(),
+            Err(error) => {
+                if !failed {
+                    shared.fail(error.to_string());
+                }
+                failed = true;
+                thread::sleep(POLL);
+            }
+        }
+    }
+}
+
+/// The watch thread: looks at topics and logs about every second.
+fn look(shared: &Shared, served: &watch::Receiver<Service>) {
+    let rounds = u32::try_from(LOOK.as_millis() / POLL.as_millis()).unwrap_or(1);
+    loop {
+        for _ in 0..rounds {
+            if *served.borrow() != Service::Poll {
+                return;
+            }
+            thread::sleep(POLL);
+        }
+        let ends = shared.source.watch();
+        let tips = shared.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        for (partition, _) in shared.source.positions().assigned() {
+            let name = PartitionName::from(partition.as_ref());
+            if let (Some(end), Some(tip)) = (ends.get(&name), tips.get(&partition)) {
+                shared.health.lag(&name, end - tip.next_offset);
+                shared.metrics.lag(&name, end - tip.next_offset);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the two halves of a lane share, and what passes between them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+
+use crate::{
+    class::Class,
+    config::BatchLimits,
+    health::ConsumerHealth,
+    identity::ConsumerName,
+    metrics::{ConsumerMetrics, RetryCause},
+    plugin::{ComputePool, EvaluateContext, Plugin, evaluate},
+    record::{Batch, Run},
+    source::{Flight, PartitionName, Source},
+    store::{Applier, PrepareContext, Prepared, Store, Tips},
+};
+
+use super::retry::{Failures, Next, jittered};
+
+/// How far along its end a consumer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Reading and applying.
+    Running,
+    /// Reading no more; what is in flight is finished.
+    Draining,
+    /// What is not finished is given up.
+    Aborting,
+}
+
+/// A consumer's, for all its lanes.
+pub(super) struct Shared {
+    pub(super) name: ConsumerName,
+    pub(super) source: Arc<dyn Source>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) applier: Arc<Applier>,
+    pub(super) plugin: Arc<dyn Plugin>,
+    pub(super) context: Arc<EvaluateContext>,
+    pub(super) pool: Arc<ComputePool>,
+    pub(super) limits: BatchLimits,
+    pub(super) tips: Arc<Mutex<Tips>>,
+    pub(super) health: Arc<ConsumerHealth>,
+    pub(super) metrics: ConsumerMetrics,
+    pub(super) phase: watch::Receiver<Phase>,
+    /// Where a lane says why the consumer must stop.
+    pub(super) failures: mpsc::UnboundedSender<String>,
+}
+
+/// A batch on its way from a lane's first half to its second.
+pub(super) struct Ready {
+    pub(super) prepared: Prepared,
+    /// A revoke waits until this is dropped.
+    pub(super) flight: Flight,
+    /// Invariant 11: two per lane.
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// Why a batch was given up.
+#[derive(Debug)]
+pub(super) enum GiveUp {
+    /// The consumer must stop, with the reason.
+    Fatal(String),
+    /// The consumer is stopping.
+    Aborted,
+    /// Nothing of the batch is this member's any more.
+    Void,
+}
+
+impl Shared {
+    pub(super) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub(super) fn tips(&self) -> MutexGuard<'_, Tips> {
+        self.tips.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fail(&self, reason: String) {
+        // Nobody listens any more only where the consumer has ended.
+        let _ = self.failures.send(reason);
+    }
+
+    pub(super) fn is_current(&self, run: &Run) -> bool {
+        self.source.positions().is_current(&PartitionName::from(run.partition.as_ref()), run.generation)
+    }
+
+    /// Resolves once what is unfinished is to be given up.
+    pub(super) async fn aborted(&self) {
+        let mut phase = self.phase.clone();
+        // An error means that the consumer is gone: given up as well.
+        let _ = phase.wait_for(|phase| *phase >= Phase::Aborting).await;
+    }
+
+    /// Sleeps, unless the consumer gives up meanwhile.
+    pub(super) async fn pause(&self, next: Next) -> Result<(), GiveUp> {
+        let (Next::Again(pause) | Next::Halved(pause)) = next;
+        tokio::select! {
+            () = tokio::time::sleep(jittered(pause)) => Ok(()),
+            () = self.aborted() => Err(GiveUp::Aborted),
+        }
+    }
+
+    /// Runs a batch through the plugin and checks its values, on the compute pool; again as long as it takes where the
+    /// machine is at fault.
+    pub(super) async fn prepare(&self, lane: usize, mut batch: Batch) -> Result<Prepared, GiveUp> {
+        let mut failures = Failures::default();
+        loop {
+            let started = std::time::Instant::now();
+            let (plugin, context) = (Arc::clone(&self.plugin), Arc::clone(&self.context));
+            let targets = Arc::clone(self.applier.targets());
+            let job = move || match evaluate(plugin.as_ref(), &batch, &context) {
+                Ok(evaluated) => {
+                    let key_version = plugin.description().key_version;
+                    let under = PrepareContext { targets: &targets, key_version, plugin_digest: plugin.digest() };
+                    Ok(Prepared::new(batch, evaluated, under))
+                }
+                Err(error) => Err((error, batch)),
+            };
+            let answer = match self.pool.submit(job).await {
+                Ok(pending) => pending.await,
+                Err(error) => Err(error),
+            };
+            let error = match answer {
+                Ok(Ok(prepared)) => {
+                    self.metrics.evaluated(started.elapsed());
+                    return Ok(prepared);
+                }
+                Ok(Err((error, back))) => {
+                    batch = back;
+                    error
+                }
+                // A panic of the host's own took the batch with it.
+                Err(error) => return Err(GiveUp::Fatal(error.to_string())),
+            };
+            self.metrics.plugin_failed(error.code());
+            if error.class() != Class::Transient {
+                return Err(GiveUp::Fatal(error.to_string()));
+            }
+            self.metrics.retried(RetryCause::Plugin);
+            self.health.lane_retrying(lane, error.to_string());
+            self.pause(failures.count(false, batch.records.len())).await?;
+        }
+    }
+}
+
+/// The batch without the runs that `keep` refuses.
+pub(super) fn retain(batch: &Batch, keep: impl Fn(&Run) -> bool) -> Batch {
+    let mut kept = Batch::default();
+    for run in batch.runs.iter().filter(|run| keep(run)) {
+        let from = kept.records.len();
+        kept.records.extend_from_slice(&batch.records[run.records.clone()]);
+        kept.runs.push(Run { records: from..kept.records.len(), ..run.clone() });
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::record::{Record, TopicPartition};
+
+    #[test]
+    fn what_is_kept_stays_in_order_and_complete() {
+        let run = |number: i32, records: std::ops::Range<usize>| Run {
+            partition: Arc::new(TopicPartition {
+                cluster_id: "c".into(),
+                topic_id: Uuid::nil(),
+                topic: "t".into(),
+                partition: number,
+            }),
+            generation: 1,
+            first_offset: 0,
+            next_offset: 9,
+            records,
+        };
+        let record = |offset| Record { offset, timestamp_ms: None, key: None, payload: None, headers: vec![] };
+        let batch = Batch {
+            runs: vec![run(0, 0..2), run(1, 2..2), run(2, 2..3)],
+            records: vec![record(1), record(2), record(7)],
+        };
+        let kept = retain(&batch, |run| run.partition.partition != 0);
+        assert_eq!(kept.runs, [run(1, 0..0), run(2, 0..1)]);
+        assert_eq!(kept.records, [record(7)]);
+        assert_eq!(retain(&batch, |_| true), batch);
+    }
+}

@@ -1,0 +1,16 @@
+//! The path of a record, in order: [`Source::fetch`](crate::source::Source::fetch) → the topic's id confirmed →
+//! [`evaluate`](crate::plugin::evaluate) on the compute pool → [`Prepared`](crate::store::Prepared) → one transaction by
+//! [`Applier::apply`](crate::store::Applier::apply) → [`Receipt`](crate::store::Receipt)s → offset commit.
+//!
+//! A *lane* walks this path for some partitions, one database connection each: `read` (an OS thread) fetches and
+//! computes one batch ahead of `apply` (a task), which commits in order. `starts` says where partitions begin, `retry`
+//! how a failed batch is tried again, `consumer` runs all threads of a consumer and ends them in the right order.
+
+mod apply;
+mod consumer;
+mod lane;
+mod read;
+mod retry;
+mod starts;
+
+pub use consumer::{Consumer, Parts};
