@@ -373,7 +373,11 @@ mod tests {
         consumer.assigned(&[]);
         assert_eq!(texts(&consumer, STUCK_LANE), [""; 0], "idle is not stuck");
         consumer.lane_took(1);
-        assert_eq!(texts(&consumer, STUCK_LANE * 2).len(), 2, "the lane, and the group that nobody serves in this test");
+        assert_eq!(
+            texts(&consumer, STUCK_LANE * 2).len(),
+            2,
+            "the lane, and the group that nobody serves in this test"
+        );
         consumer.lane_retrying(1, "no database".into());
         assert_eq!(texts(&consumer, Duration::ZERO), ["lane 1: tries its batch again: no database"]);
         consumer.lane_finished(1);

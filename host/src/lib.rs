@@ -6,7 +6,6 @@
 pub mod class;
 pub mod config;
 pub mod demo;
-
 pub mod health;
 pub mod identity;
 pub mod merge;

@@ -28,10 +28,7 @@ enum Tried {
     /// Somebody else extended a chain.
     Fenced,
     /// Later.
-    Again {
-        why: String,
-        of_size: bool,
-    },
+    Again { why: String, of_size: bool },
 }
 
 impl Apply {
@@ -59,7 +56,7 @@ impl Apply {
         let mut todo = vec![prepared];
         let mut failures = Failures::default();
         while let Some(next) = todo.pop() {
-            let mut prepared = match self.current(next).await {
+            let mut prepared = match current(&self.shared, self.lane, next).await {
                 Ok(prepared) => prepared,
                 Err(GiveUp::Void) => continue,
                 Err(other) => return Err(other),
@@ -84,19 +81,6 @@ impl Apply {
             }
         }
         Ok(())
-    }
-
-    /// The batch without runs of assignments that are over. The rest is evaluated anew: it is another batch.
-    async fn current(&self, prepared: Prepared) -> Result<Prepared, GiveUp> {
-        let current = |run: &Run| self.shared.is_current(run);
-        if prepared.batch().runs.iter().all(current) {
-            return Ok(prepared);
-        }
-        let batch = retain(prepared.batch(), current);
-        if batch.runs.is_empty() {
-            return Err(GiveUp::Void);
-        }
-        self.shared.prepare(self.lane, batch).await
     }
 
     async fn try_once(&mut self, prepared: &mut Prepared) -> Result<Tried, GiveUp> {
@@ -157,11 +141,7 @@ impl Apply {
             // A tip of an assignment that is over may be older than what the next one read.
             if applied.receipts.iter().any(|receipt| {
                 *receipt.partition() == partition
-                    && self
-                        .shared
-                        .source
-                        .positions()
-                        .is_current(&partition.as_ref().into(), receipt.generation())
+                    && self.shared.source.positions().is_current(&partition.as_ref().into(), receipt.generation())
             }) {
                 tips.insert(partition, tip);
             }
@@ -183,6 +163,19 @@ impl Apply {
         );
         self.shared.source.reposition(&runs.iter().map(|run| run.generation).collect::<Vec<_>>());
     }
+}
+
+/// The batch without runs of assignments that are over. The rest is evaluated anew: it is another batch.
+async fn current(shared: &Shared, lane: usize, prepared: Prepared) -> Result<Prepared, GiveUp> {
+    let current = |run: &Run| shared.is_current(run);
+    if prepared.batch().runs.iter().all(current) {
+        return Ok(prepared);
+    }
+    let batch = retain(prepared.batch(), current);
+    if batch.runs.is_empty() {
+        return Err(GiveUp::Void);
+    }
+    shared.prepare(lane, batch).await
 }
 
 fn again(error: &StoreError) -> Option<Tried> {

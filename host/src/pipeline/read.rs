@@ -17,7 +17,13 @@ use crate::{metrics::RetryCause, record::Batch};
 const IDLE: Duration = Duration::from_millis(250);
 
 /// Until the consumer drains or the second half is gone. Blocks.
-pub(super) fn read(lane: usize, shared: &Shared, runtime: &Handle, out: &mpsc::Sender<Ready>, permits: &Arc<Semaphore>) {
+pub(super) fn read(
+    lane: usize,
+    shared: &Shared,
+    runtime: &Handle,
+    out: &mpsc::Sender<Ready>,
+    permits: &Arc<Semaphore>,
+) {
     while shared.phase() == Phase::Running && !out.is_closed() {
         // Invariant 11: the permit comes first, so a batch in memory always has one.
         let Ok(permit) = runtime.block_on(Arc::clone(permits).acquire_owned()) else { return };
