@@ -4,11 +4,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use rdkafka::{
-    ClientConfig,
+    ClientConfig, TopicPartitionList,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     bindings::{rd_kafka_handle_mock_cluster, rd_kafka_mock_group_initial_rebalance_delay_ms},
     client::DefaultClientContext,
     consumer::{BaseConsumer, Consumer},
+    error::KafkaError,
     producer::{BaseProducer, DefaultProducerContext, Producer},
 };
 
@@ -89,6 +90,25 @@ impl Broker {
                 what: "ask for watermarks",
                 message: e.to_string(),
             })
+    }
+
+    /// What a group has committed in a topic, summed over its partitions; nothing committed counts as 0. Blocks.
+    pub(super) fn committed(&self, group: &str, feed: Feed) -> Result<i64, DemoError> {
+        let failed = |e: KafkaError| DemoError::Broker {
+            servers: self.servers.clone(),
+            what: "ask for committed offsets",
+            message: e.to_string(),
+        };
+        // A client that only asks: it never subscribes, so it is no member of the group.
+        let member: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.servers)
+            .set("group.id", group)
+            .create()
+            .map_err(failed)?;
+        let mut partitions = TopicPartitionList::new();
+        partitions.add_partition_range(self.topic(feed), 0, PARTITIONS - 1);
+        let committed = member.committed_offsets(partitions, PATIENCE).map_err(failed)?;
+        Ok(committed.elements().iter().filter_map(|e| e.offset().to_raw()).filter(|o| *o > 0).sum())
     }
 }
 

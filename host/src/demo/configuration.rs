@@ -105,6 +105,7 @@ fn beside_the_program() -> Option<PathBuf> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::demo::service::Service;
 
     #[test]
     fn places_are_filled_and_quoted() {
@@ -113,6 +114,43 @@ mod tests {
             filled(r#"a = "${TIDEGATE_DEMO_A:default}" b = "${TIDEGATE_DEMO_B:}c" # ${TIDEGATE_DEMO_…}"#, &places);
         assert_eq!(text.unwrap(), r#"a = "x\"y\\z$${Q}" b = "c" # ${TIDEGATE_DEMO_…}"#);
         assert!(filled("${TIDEGATE_DEMO_C}", &places).is_err());
+    }
+
+    #[test]
+    fn the_file_is_a_configuration_as_it_stands_and_filled_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let unfilled = folder.path().join("demo.toml");
+        std::fs::write(&unfilled, TEMPLATE).unwrap();
+        let config = crate::config::load(&unfilled).unwrap();
+        assert_eq!(config.consumers.len(), 2);
+
+        let values = [
+            ("DATABASE_URL", "postgres://me:p$${x}@db/shop?options[search_path]=demo"),
+            ("BOOTSTRAP_SERVERS", "127.0.0.1:1"),
+            ("LISTEN", "127.0.0.1:0"),
+            ("GROUP_PREFIX", "g."),
+            ("TOPIC_PREFIX", "t."),
+            ("PLUGINS", "/plug \"ins"),
+        ];
+        let places = values.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
+        let filled = folder.path().join("tidegate.toml");
+        write(&filled, &places).unwrap();
+        let config = crate::config::load(&filled).unwrap();
+        assert_eq!(config.databases["main"].url.expose(), values[0].1);
+        for (service, consumer) in Service::ALL.into_iter().zip(&config.consumers) {
+            assert_eq!(consumer.name.as_str(), service.name());
+            assert_eq!(consumer.group, format!("g.{}", service.name()));
+            let topics: Vec<_> = service.feeds().iter().map(|f| format!("t.{}", f.topic())).collect();
+            assert_eq!(consumer.topics.iter().map(|t| t.name.clone()).collect::<Vec<_>>(), topics);
+            assert_eq!(consumer.targets[0].table.name, service.table());
+            assert!(consumer.plugin.path.starts_with("/plug \"ins"));
+        }
+        assert!(write(&filled, &places).is_err(), "nothing is overwritten");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(&filled).unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(super) enum DemoError {
     /// The host did not start, or a consumer stopped.
     #[error("{0}")]
     Host(String),
+    /// Ctrl-C or SIGTERM before the end.
+    #[error("interrupted; nothing is proven")]
+    Interrupted,
     /// Nothing moves any more.
     #[error("nothing has moved for {seconds} s, and not everything is consumed:\n{positions}")]
     Stalled {
@@ -51,11 +54,13 @@ pub(super) enum DemoError {
 }
 
 impl DemoError {
-    /// The process's exit code: 2 for what the user gave, 3 for the environment, 1 for what failed while running.
+    /// The process's exit code: 2 for what the user gave, 3 for the environment, 1 for
+    /// what failed while running, 130 for an interrupt.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::File { .. } | Self::Broker { .. } | Self::Database { .. } => 3,
+            Self::Interrupted => 130,
             Self::Config(_) | Self::Host(_) | Self::Stalled { .. } => 1,
         }
     }

@@ -54,6 +54,9 @@ const TORN_LINKS: &str = "\
     FROM checkpoints c LEFT JOIN checkpoints p ON p.checkpoint_id = c.prev_id \
     WHERE c.seq > 0 AND (p.checkpoint_id IS NULL OR p.next_offset <> c.first_offset OR p.seq <> c.seq - 1)";
 
+/// Links that move a position back.
+const REWINDS: &str = "FROM checkpoints WHERE kind = 'm' AND next_offset < first_offset AND";
+
 /// The query over all attempts that may give rows: a repeat is no fault.
 pub(super) const REPEATED_ATTEMPTS: &str =
     "SELECT input_id, count(*) FROM processed_input_attempts GROUP BY input_id HAVING count(*) > 1";
@@ -134,6 +137,8 @@ impl Ends {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Measured {
     pub(super) outcomes: Outcomes,
+    /// Offsets that the consumer went back over, after a rebalance that lost a commit: met once more, no fault.
+    pub(super) redelivered: i64,
     pub(super) ledger_rows: i64,
     pub(super) dead_letters: i64,
     pub(super) superseded: i64,
@@ -151,6 +156,8 @@ pub(super) struct Measurements {
     pub(super) services: BTreeMap<Service, Measured>,
     /// Ids that arrived more than once, at one consumer or at several.
     pub(super) repeated_ids: i64,
+    /// Offsets that each consumer's group has committed in Kafka, summed; only asked once the host has ended.
+    pub(super) committed: BTreeMap<Service, i64>,
     /// Links of a chain that do not fit their predecessor.
     pub(super) torn_links: i64,
 }
@@ -162,19 +169,20 @@ pub(super) async fn measure(database: &Database, broker: &Broker, ends: &Ends) -
     for service in Service::ALL {
         let mut outcomes = Outcomes::default();
         chains.iter().filter(|c| c.service == service).for_each(|c| outcomes += c.outcomes);
-        let of = format!("WHERE consumer_name = '{}'", service.name());
+        let of = format!("consumer_name = '{}'", service.name());
         let mut totals = Vec::new();
         for total in service.totals() {
             totals.push(database.number(total.expression, &format!("FROM {}", service.table())).await?);
         }
         let measured = Measured {
             outcomes,
-            ledger_rows: database.number("count(*)", &format!("FROM processed_messages {of}")).await?,
-            dead_letters: database.number("count(*)", &format!("FROM dead_letters {of}")).await?,
+            redelivered: database.number("sum(first_offset - next_offset)", &format!("{REWINDS} {of}")).await?,
+            ledger_rows: database.number("count(*)", &format!("FROM processed_messages WHERE {of}")).await?,
+            dead_letters: database.number("count(*)", &format!("FROM dead_letters WHERE {of}")).await?,
             superseded: database
-                .number("count(*)", &format!("FROM dead_letters {of} AND status = 'superseded'"))
+                .number("count(*)", &format!("FROM dead_letters WHERE {of} AND status = 'superseded'"))
                 .await?,
-            payload_conflicts: database.number("count(*)", &format!("FROM payload_conflicts {of}")).await?,
+            payload_conflicts: database.number("count(*)", &format!("FROM payload_conflicts WHERE {of}")).await?,
             target_duplicates: database.count_rows(&service.duplicates_query()).await?,
             totals,
         };
@@ -184,6 +192,7 @@ pub(super) async fn measure(database: &Database, broker: &Broker, ends: &Ends) -
         in_broker: Feed::ALL.into_iter().map(|f| (f, ends.records(&[f]))).collect(),
         services,
         repeated_ids: database.count_rows(REPEATED_ATTEMPTS).await?,
+        committed: BTreeMap::new(),
         torn_links: database.number("count(*)", TORN_LINKS).await?,
     })
 }

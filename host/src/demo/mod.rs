@@ -13,6 +13,8 @@ mod database;
 mod error;
 mod event;
 mod folder;
+mod host;
+mod interrupt;
 mod logs;
 mod measure;
 mod options;
@@ -25,6 +27,7 @@ mod random;
 mod report;
 mod run;
 mod service;
+mod stage;
 mod stall;
 mod story;
 mod summary;
@@ -46,11 +49,11 @@ pub fn run(options: &Options) -> u8 {
         }
     };
     let watched = !options.json && std::io::stderr().is_terminal();
-    match runtime.block_on(run::run(options, watched)) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("tidegate demo: {error}");
-            error.exit_code()
-        }
-    }
+    let code = runtime.block_on(run::run(options, watched)).unwrap_or_else(|error| {
+        eprintln!("tidegate demo: {error}");
+        error.exit_code()
+    });
+    // A producer that waits for a broker that is gone must not hold the process.
+    runtime.shutdown_background();
+    code
 }

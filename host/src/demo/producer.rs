@@ -116,7 +116,7 @@ impl Producer {
     }
 
     fn stopped(&self) -> bool {
-        self.produced.stop.load(Ordering::Relaxed)
+        self.produced.stop.load(Ordering::Relaxed) || self.produced.abandoned.load(Ordering::Relaxed)
     }
 
     fn publish(&self, publication: &Publication) -> Result<(), DemoError> {

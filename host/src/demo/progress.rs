@@ -60,9 +60,9 @@ impl Progress {
         self.consumed.values().for_each(ProgressBar::abandon);
     }
 
-    /// A line above the bars.
-    pub(super) fn say(&self, line: &str) {
-        let _ = self.bars.println(line);
+    /// Prints something while the bars are away.
+    pub(super) fn pause(&self, print: impl FnOnce()) {
+        self.bars.suspend(print);
     }
 }
 

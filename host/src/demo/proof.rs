@@ -63,23 +63,37 @@ fn of_service(service: Service, expected: &Expected, measurements: &Measurements
     };
     let outcomes = measured.outcomes;
     let mut proofs = vec![
-        proof("consumed", "consumed every record in its topics", in_broker, outcomes.consumed),
+        proof("consumed", "consumed every record in its topics", in_broker + measured.redelivered, outcomes.consumed),
         proof("applied", "applied every distinct valid event once", expected.applied, outcomes.applied),
-        proof("ledger", "the ledger has one row for each of them", outcomes.applied, measured.ledger_rows),
-        proof("duplicate", "skipped every copy", expected.duplicate, outcomes.duplicate),
+        proof("ledger", "has a ledger row for each of them", outcomes.applied, measured.ledger_rows),
+    ];
+    if measured.redelivered == 0 {
+        proofs.extend([
+            proof("duplicate", "skipped every copy", expected.duplicate, outcomes.duplicate),
+            proof("skipped", "left alone what is not for it", expected.skipped, outcomes.skipped),
+            proof("dead", "found every broken event", expected.dead, outcomes.dead),
+        ]);
+    } else {
+        // Which of them came twice is the broker's affair; their number is not.
+        let expected = expected.duplicate + expected.skipped + expected.dead + measured.redelivered;
+        let found = outcomes.duplicate + outcomes.skipped + outcomes.dead;
+        proofs.push(proof("not_applied", "applied nothing of what came again", expected, found));
+    }
+    proofs.extend([
+        proof("dead_letters", "kept each broken event as a dead letter", expected.dead, measured.dead_letters),
+        proof("superseded", "closed those that came corrected", expected.superseded, measured.superseded),
         proof(
             "payload_conflict",
             "kept every copy with another payload",
             expected.conflicts,
             measured.payload_conflicts,
         ),
-        proof("skipped", "left alone what is not for it", expected.skipped, outcomes.skipped),
-        proof("dead", "found every broken event", expected.dead, outcomes.dead),
-        proof("dead_letters", "kept each of them as a dead letter", outcomes.dead, measured.dead_letters),
-        proof("superseded", "closed those that came corrected", expected.superseded, measured.superseded),
         proof("too_old", "met no event older than its memory", 0, outcomes.too_old),
         proof("target_duplicates", "has no key twice in its table", 0, measured.target_duplicates),
-    ];
+    ]);
+    if let Some(committed) = measurements.committed.get(&service) {
+        proofs.push(proof("committed", "told Kafka of everything that it consumed", in_broker, *committed));
+    }
     for (total, (expected, found)) in service.totals().iter().zip(expected.totals.iter().zip(&measured.totals)) {
         proofs.push(proof("total", total.label, *expected, *found));
     }
@@ -115,6 +129,7 @@ pub(super) mod tests {
             };
             Measured {
                 outcomes,
+                redelivered: 0,
                 ledger_rows: e.applied,
                 dead_letters: e.dead,
                 superseded: e.superseded,
@@ -125,7 +140,8 @@ pub(super) mod tests {
         };
         let services: BTreeMap<_, _> = Service::ALL.into_iter().map(|s| (s, of(s))).collect();
         let in_broker = Feed::ALL.into_iter().map(|f| (f, oracle.published_to(f))).collect();
-        (oracle, Measurements { in_broker, services, repeated_ids: 99, torn_links: 0 })
+        let committed = services.iter().map(|(s, m)| (*s, m.outcomes.consumed)).collect();
+        (oracle, Measurements { in_broker, services, repeated_ids: 99, committed, torn_links: 0 })
     }
 
     fn failing(oracle: &Oracle, measured: &Measurements) -> Vec<&'static str> {
@@ -165,6 +181,24 @@ pub(super) mod tests {
         measured.torn_links = 1;
         assert_eq!(failing(&oracle, &measured), ["torn_links"]);
         measured.in_broker.insert(Feed::Orders, 0);
-        assert_eq!(failing(&oracle, &measured), ["in_broker", "consumed", "torn_links"]);
+        assert_eq!(failing(&oracle, &measured), ["in_broker", "consumed", "committed", "torn_links"]);
+        let (oracle, mut measured) = faultless();
+        measured.committed.insert(Service::Settlement, 0);
+        assert_eq!(failing(&oracle, &measured), ["committed"]);
+    }
+
+    #[test]
+    fn a_redelivery_is_no_fault_but_an_application_of_it_is() {
+        let (oracle, mut measured) = faultless();
+        measured.services.entry(Service::Settlement).and_modify(|m| {
+            (m.redelivered, m.outcomes.consumed) = (5, m.outcomes.consumed + 5);
+            (m.outcomes.duplicate, m.outcomes.dead) = (m.outcomes.duplicate + 4, m.outcomes.dead + 1);
+        });
+        assert_eq!(failing(&oracle, &measured), Vec::<&str>::new());
+        measured.services.entry(Service::Settlement).and_modify(|m| {
+            (m.outcomes.duplicate, m.outcomes.applied) = (m.outcomes.duplicate - 1, m.outcomes.applied + 1);
+            m.ledger_rows += 1;
+        });
+        assert_eq!(failing(&oracle, &measured), ["applied", "not_applied"]);
     }
 }

@@ -15,6 +15,7 @@ use super::{
     producer::Produced,
     progress::Progress,
     service::Service,
+    stage::Stage,
     stall::{BOUND, Stall},
     story::Feed,
 };
@@ -23,17 +24,56 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Everything that is looked at while a run goes on.
 pub(super) struct Watch {
-    pub(super) broker: Arc<Broker>,
-    pub(super) database: Arc<Database>,
-    pub(super) pace: Arc<Pace>,
-    pub(super) produced: Arc<Produced>,
-    pub(super) progress: Progress,
-    pub(super) begun: Instant,
+    broker: Arc<Broker>,
+    database: Arc<Database>,
+    pace: Arc<Pace>,
+    produced: Arc<Produced>,
+    progress: Progress,
+    begun: Instant,
 }
 
 impl Watch {
-    /// Until `finished` says that the producer has ended and all consumers have passed the ends of their partitions.
-    pub(super) async fn until_caught_up(&self, mut producing: impl FnMut() -> bool) -> Result<(), DemoError> {
+    /// Begins to count the time. `events`: how many the story will have, roughly.
+    pub(super) fn new(stage: &Stage, events: u64, watched: bool) -> Self {
+        Self {
+            broker: Arc::clone(&stage.broker),
+            database: Arc::clone(&stage.database),
+            pace: Arc::default(),
+            produced: Arc::default(),
+            progress: Progress::new(watched, events + events / 10),
+            begun: Instant::now(),
+        }
+    }
+
+    pub(super) fn pace(&self) -> Arc<Pace> {
+        Arc::clone(&self.pace)
+    }
+
+    pub(super) fn produced(&self) -> Arc<Produced> {
+        Arc::clone(&self.produced)
+    }
+
+    /// Nobody makes room for the producer any more: lets its thread end.
+    pub(super) fn abandon(&self) {
+        self.produced.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Leaves the bars as they stand.
+    pub(super) fn end(&self) {
+        self.progress.end();
+    }
+
+    /// Prints something above the bars.
+    pub(super) fn pause(&self, print: impl FnOnce()) {
+        self.progress.pause(print);
+    }
+
+    /// Until the producer has ended and all consumers have passed the ends of their partitions.
+    pub(super) async fn until_caught_up(
+        &self,
+        producing: impl Fn() -> bool,
+        trouble: impl Fn() -> Option<String>,
+    ) -> Result<(), DemoError> {
         let mut stall = Stall::new(Instant::now());
         let mut last: Option<Ends> = None;
         loop {
@@ -48,6 +88,9 @@ impl Watch {
                 if behind.is_empty() {
                     return Ok(());
                 }
+            }
+            if let Some(trouble) = trouble() {
+                return Err(DemoError::Host(trouble));
             }
             let moved = (self.produced.records.load(Ordering::Relaxed), chains.clone());
             if stall.watch(moved, Instant::now()) {
@@ -78,7 +121,8 @@ impl Watch {
         Ok(chains)
     }
 
-    async fn ends(&self) -> Result<Ends, DemoError> {
+    /// The ends of all partitions.
+    pub(super) async fn ends(&self) -> Result<Ends, DemoError> {
         let broker = Arc::clone(&self.broker);
         tokio::task::spawn_blocking(move || Ends::ask(&broker))
             .await

@@ -2,5 +2,6 @@
 //! ask for; without them they fail and say so.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod documents;
 mod harness;
 mod licences;
