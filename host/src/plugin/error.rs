@@ -57,8 +57,6 @@ pub enum Limit {
     Changes,
     /// Bytes of a batch's answer.
     Output,
-    /// Bytes of log lines per instance.
-    Log,
 }
 
 impl Limit {
@@ -71,7 +69,6 @@ impl Limit {
             Self::Tables => "plugin-tables",
             Self::Changes => "plugin-changes",
             Self::Output => "plugin-output",
-            Self::Log => "plugin-log",
         }
     }
 
@@ -83,7 +80,6 @@ impl Limit {
             Self::Tables => "table elements",
             Self::Changes => "changes per event",
             Self::Output => "bytes of output",
-            Self::Log => "bytes of log",
         }
     }
 
@@ -95,7 +91,6 @@ impl Limit {
             Self::Tables => "this is fixed: build the plugin with smaller tables",
             Self::Changes => "raise limits.changes_per_event if one event really changes so many rows",
             Self::Output => "raise limits.output_per_event if the rows are really so big",
-            Self::Log => "log less, or raise limits.log_bytes",
         }
     }
 }

@@ -4,16 +4,19 @@
 //! Two implementations: `wasm` (the product) and `native` (the tests' double). [`evaluate`] turns a batch into verdicts
 //! and isolates the record that breaks a plugin; it is the same for both.
 
+pub mod build;
 mod error;
 mod evaluate;
 mod instant;
 pub mod native;
 mod pool;
+mod wasm;
 
 use bytes::Bytes;
 pub use error::{Entry, Limit, PluginError};
 pub use evaluate::{EvaluateContext, evaluate, identities};
 pub use pool::{ComputePool, Pending};
+pub use wasm::Runtime;
 
 use crate::{record::Header, value::Value};
 

@@ -1,0 +1,139 @@
+//! Values of a row.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Decimal, Instant, Value};
+
+/// What can stand in a column. The host casts it to the column's type and refuses what does not fit without loss: a
+/// date, a uuid or an enum label is simply a text.
+pub trait IntoValue {
+    /// Turns into a value.
+    fn into_value(self) -> Value;
+}
+
+macro_rules! into_value {
+    ($($type:ty => $value:expr),+ $(,)?) => {
+        $(impl IntoValue for $type {
+            fn into_value(self) -> Value {
+                let make: fn($type) -> Value = $value;
+                make(self)
+            }
+        })+
+    };
+}
+
+into_value! {
+    Value => |value| value,
+    bool => Value::Boolean,
+    i8 => |n| Value::Integer(n.into()),
+    i16 => |n| Value::Integer(n.into()),
+    i32 => |n| Value::Integer(n.into()),
+    i64 => Value::Integer,
+    u8 => |n| Value::Integer(n.into()),
+    u16 => |n| Value::Integer(n.into()),
+    u32 => |n| Value::Integer(n.into()),
+    u64 => |n| i64::try_from(n).map_or_else(|_| Value::Decimal(n.to_string()), Value::Integer),
+    f32 => |n| Value::Real(n.into()),
+    f64 => Value::Real,
+    String => Value::Text,
+    Vec<u8> => Value::Bytes,
+    Decimal => |decimal| Value::Decimal(decimal.into()),
+    Timestamp => |at| Value::Timestamp(at.into()),
+    Json => |json| Value::Json(json.0),
+}
+
+impl IntoValue for &str {
+    fn into_value(self) -> Value {
+        Value::Text(self.to_owned())
+    }
+}
+
+impl IntoValue for &[u8] {
+    fn into_value(self) -> Value {
+        Value::Bytes(self.to_vec())
+    }
+}
+
+/// `None` is SQL NULL.
+impl<T: IntoValue> IntoValue for Option<T> {
+    fn into_value(self) -> Value {
+        self.map_or(Value::Null, T::into_value)
+    }
+}
+
+/// A point in time, as the event has it: RFC 3339 text, or a number of milliseconds since the epoch. The host parses
+/// it, once, and rejects the event where it is none.
+///
+/// ```
+/// use tidegate_guest::Timestamp;
+///
+/// let at: Timestamp = serde_json::from_str(r#""2026-03-01T12:00:00.125+01:00""#).unwrap();
+/// assert_eq!(at, Timestamp::rfc3339("2026-03-01T12:00:00.125+01:00"));
+/// let at: Timestamp = serde_json::from_str("1772362800125").unwrap();
+/// assert_eq!(at, Timestamp::UnixMs(1_772_362_800_125));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Timestamp {
+    /// Milliseconds since the epoch.
+    UnixMs(i64),
+    /// RFC 3339, with an offset.
+    Rfc3339(String),
+}
+
+impl Timestamp {
+    /// From a text, unchecked.
+    #[must_use]
+    pub fn rfc3339(text: impl Into<String>) -> Self {
+        Self::Rfc3339(text.into())
+    }
+}
+
+impl From<Timestamp> for Instant {
+    fn from(at: Timestamp) -> Self {
+        match at {
+            Timestamp::Rfc3339(text) => Self::Rfc3339(text),
+            Timestamp::UnixMs(ms) => Self::UnixMs(ms),
+        }
+    }
+}
+
+impl From<&Timestamp> for Instant {
+    fn from(at: &Timestamp) -> Self {
+        at.clone().into()
+    }
+}
+
+/// A JSON text, for a column of type json or jsonb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json(String);
+
+impl Json {
+    /// Anything that serialises.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub fn of(content: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(content).map(Self)
+    }
+
+    /// A text that is JSON already; the host checks it.
+    #[must_use]
+    pub fn raw(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_language_type_becomes() {
+        assert_eq!(None::<i64>.into_value(), Value::Null);
+        assert_eq!(Some("a").into_value(), Value::Text("a".into()));
+        assert_eq!(7_u64.into_value(), Value::Integer(7));
+        assert_eq!(u64::MAX.into_value(), Value::Decimal("18446744073709551615".into()));
+        assert_eq!(Json::raw("{}").into_value(), Value::Json("{}".into()));
+    }
+}

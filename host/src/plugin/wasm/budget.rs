@@ -1,0 +1,234 @@
+//! What one instance may use (Invariant 7), and what it has used: CPU time, wall-clock time, memory, tables, log lines.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use wasmtime::{ResourceLimiter, StoreContextMut, UpdateDeadline};
+
+use super::{bindings::tidegate::plugin::log, cpu::thread_time};
+use crate::{
+    config::PluginLimits,
+    plugin::{Entry, Limit, PluginError},
+};
+
+/// Elements over all tables. An interpreter needs some ten thousand.
+const TABLE_ELEMENTS: usize = 1_000_000;
+/// Never less wall-clock time than this for one entry.
+const WALL_MIN: Duration = Duration::from_secs(60);
+/// Wall-clock time per CPU time: a guest does nothing but compute, so only a machine that starves it gets here.
+const WALL_FACTOR: u32 = 20;
+/// What an answer may hold besides what the events account for.
+const OUTPUT_BASE: usize = 64 << 10;
+/// The longest reason that is kept of what a guest logged as an error.
+const REASON: usize = 1 << 10;
+
+/// The data of an instance's store.
+pub(super) struct State {
+    plugin: Arc<str>,
+    limits: PluginLimits,
+    events: usize,
+    entry: Entry,
+    cpu_deadline: Duration,
+    wall_deadline: Instant,
+    memory: usize,
+    tables: usize,
+    logged: usize,
+    dropped_lines: usize,
+    /// The last line that was logged as an error: what a trap was about.
+    reason: Option<String>,
+    exceeded: Option<Exceeded>,
+}
+
+/// Why the host ended an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exceeded {
+    Limit(Limit),
+    WallClock,
+    /// The system gave the host no memory for it.
+    System,
+}
+
+impl State {
+    /// For an instance that shall work on so many events.
+    pub(super) fn new(plugin: Arc<str>, limits: PluginLimits, events: usize) -> Self {
+        Self {
+            plugin,
+            limits,
+            events,
+            entry: Entry::Instantiate,
+            cpu_deadline: Duration::MAX,
+            wall_deadline: Instant::now(),
+            memory: 0,
+            tables: 0,
+            logged: 0,
+            dropped_lines: 0,
+            reason: None,
+            exceeded: None,
+        }
+    }
+
+    /// The clocks start for this entry.
+    pub(super) fn enter(&mut self, entry: Entry) {
+        self.entry = entry;
+        self.cpu_deadline = thread_time().saturating_add(self.cpu());
+        self.wall_deadline = Instant::now() + self.wall();
+    }
+
+    /// Called on every tick while the guest runs.
+    pub(super) fn tick(mut store: StoreContextMut<'_, Self>) -> wasmtime::Result<UpdateDeadline> {
+        let state = store.data_mut();
+        if thread_time() > state.cpu_deadline {
+            return state.exceed(Exceeded::Limit(Limit::Cpu));
+        }
+        if Instant::now() > state.wall_deadline {
+            return state.exceed(Exceeded::WallClock);
+        }
+        Ok(UpdateDeadline::Continue(1))
+    }
+
+    /// CPU time of an entry: a base, and so much per event.
+    fn cpu(&self) -> Duration {
+        let events = u32::try_from(self.events).unwrap_or(u32::MAX);
+        self.limits.cpu_base.saturating_add(self.limits.cpu_per_event.saturating_mul(events))
+    }
+
+    /// The far cap on wall-clock time.
+    fn wall(&self) -> Duration {
+        WALL_MIN.max(self.cpu().saturating_mul(WALL_FACTOR)).min(Duration::from_secs(3600))
+    }
+
+    /// Bytes that one answer may take on the host's side. Never more than twice the guest's own memory: lists can
+    /// repeat the same bytes without end.
+    pub(super) fn output(&self) -> usize {
+        let by_events = self.limits.output_per_event.saturating_mul(self.events).saturating_add(OUTPUT_BASE);
+        by_events.min(self.limits.memory.saturating_mul(2))
+    }
+
+    fn exceed<T>(&mut self, exceeded: Exceeded) -> wasmtime::Result<T> {
+        self.exceeded = Some(exceeded);
+        Err(wasmtime::Error::msg(format!("{exceeded:?} exceeded")))
+    }
+
+    fn allowed(&self, limit: Limit) -> u64 {
+        let amount = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        match limit {
+            Limit::Cpu => u64::try_from(self.cpu().as_millis()).unwrap_or(u64::MAX),
+            Limit::Memory => amount(self.limits.memory),
+            Limit::Tables => amount(TABLE_ELEMENTS),
+            Limit::Changes => amount(self.limits.changes_per_event),
+            Limit::Output => amount(self.output()),
+        }
+    }
+
+    /// A budget that was exceeded, as an error.
+    pub(super) fn over(&self, limit: Limit) -> PluginError {
+        PluginError::Limit {
+            plugin: self.plugin.to_string(),
+            entry: self.entry,
+            batch: self.events,
+            limit,
+            allowed: self.allowed(limit),
+        }
+    }
+
+    /// What the host ended the instance for, if it did.
+    pub(super) fn ended_by_host(&self) -> Option<PluginError> {
+        Some(match self.exceeded? {
+            Exceeded::Limit(limit) => self.over(limit),
+            Exceeded::WallClock => PluginError::WallClock {
+                plugin: self.plugin.to_string(),
+                entry: self.entry,
+                batch: self.events,
+                seconds: self.wall().as_secs(),
+            },
+            Exceeded::System => PluginError::Instance {
+                plugin: self.plugin.to_string(),
+                message: "the system gave no memory for it".to_owned(),
+            },
+        })
+    }
+
+    /// What the guest said last about what is wrong.
+    pub(super) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The entry that runs, or ran last.
+    pub(super) fn entry(&self) -> Entry {
+        self.entry
+    }
+
+    /// The batch's size.
+    pub(super) fn events(&self) -> usize {
+        self.events
+    }
+
+    /// The plugin's name.
+    pub(super) fn plugin(&self) -> &str {
+        &self.plugin
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if self.dropped_lines > 0 {
+            tracing::warn!(
+                plugin = %self.plugin,
+                lines = self.dropped_lines,
+                limit = self.limits.log_bytes,
+                "log lines of the plugin were dropped: more bytes in one batch than limits.log_bytes allows"
+            );
+        }
+    }
+}
+
+/// Over all memories and tables of the store together: a component may have many.
+impl ResourceLimiter for State {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_add(desired.saturating_sub(current));
+        if total > self.limits.memory {
+            // An error ends the guest here; a refusal would end it later, as a trap that does not say why.
+            return self.exceed(Exceeded::Limit(Limit::Memory));
+        }
+        self.memory = total;
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        self.exceed(Exceeded::System)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.tables.saturating_add(desired.saturating_sub(current));
+        if total > TABLE_ELEMENTS {
+            return self.exceed(Exceeded::Limit(Limit::Tables));
+        }
+        self.tables = total;
+        Ok(true)
+    }
+}
+
+/// Lines beyond the budget are dropped and counted: a line of log must not decide what becomes of an input.
+impl log::Host for State {
+    fn write(&mut self, level: log::Level, text: String) {
+        self.logged = self.logged.saturating_add(text.len().max(1));
+        // On one line, whatever is in it: a plugin must not forge other lines.
+        let line = if text.contains(char::is_control) { text.escape_debug().to_string() } else { text };
+        if level == log::Level::Error {
+            self.reason = Some(line.chars().take(REASON).collect());
+        }
+        if self.logged > self.limits.log_bytes {
+            self.dropped_lines += 1;
+            return;
+        }
+        let plugin: &str = &self.plugin;
+        match level {
+            log::Level::Debug => tracing::debug!(plugin, "{line}"),
+            log::Level::Info => tracing::info!(plugin, "{line}"),
+            log::Level::Warn => tracing::warn!(plugin, "{line}"),
+            log::Level::Error => tracing::error!(plugin, "{line}"),
+        }
+    }
+}
