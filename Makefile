@@ -9,8 +9,8 @@ OUT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 TIDEGATE := $(OUT)/tidegate
 WITH_SERVICES := $(OUT)/with-services
 REQUIRE := tests/services/require.sh
-# Each becomes a component beside its sources.
-PLUGINS :=
+# Each becomes target/plugins/NAME.wasm.
+PLUGINS := plugins/settlement plugins/order-summary
 # Passed on: make demo ARGS="--events 10000", make test ARGS="--test it crash", make bench ARGS="--messages 200000".
 ARGS ?=
 # Services that run already are used as they are.

@@ -11,6 +11,7 @@ pub mod oracle;
 mod produce;
 pub mod services;
 pub mod wait;
+pub mod workload;
 
 pub use broker::{Broker, kafka};
 pub use database::{Database, postgres};

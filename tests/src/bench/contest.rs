@@ -7,14 +7,14 @@ use sqlx::{Connection, PgConnection};
 
 use super::{
     handwritten::{self, Backlog},
-    lane::{CONSUMER, TARGET},
+    lane::CONSUMER,
     roof,
-    workload::{Expected, Workload},
 };
 use crate::{
     Broker, Database,
     host::{self, HostProcess, Setup},
     oracle,
+    workload::{Event, Expected, SETTLEMENTS, Workload},
 };
 
 /// Who takes part.
@@ -87,7 +87,7 @@ impl Contest {
         let broker = crate::kafka();
         let topic = broker.topic(12).await;
         let events = workload.events();
-        broker.producer(&[]).send(&topic, events.iter().map(super::Event::message));
+        broker.producer(&[]).send(&topic, events.iter().map(Event::message));
         let ends = broker.watermarks(&topic).into_iter().map(|(_, end)| end).collect();
         let server = std::env::var("DATABASE_URL").expect("DATABASE_URL; `make bench` sets it");
         let expected = Workload::expected(&events);
@@ -100,7 +100,7 @@ impl Contest {
     /// Where it fails, or its tables are wrong: a fast wrong answer is no result.
     pub async fn run(&self, contestant: Contestant) -> Run {
         let database = Database::on(&self.server).await;
-        database.execute(TARGET).await;
+        database.execute(SETTLEMENTS).await;
         let setup = self.setup(&database);
         let migrated = host::run_once(&setup, &["migrate"]);
         assert!(migrated.status.success(), "migrate: {}", String::from_utf8_lossy(&migrated.stderr));

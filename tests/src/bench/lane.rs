@@ -11,17 +11,6 @@ use sqlx::{Connection, Executor, PgConnection};
 /// The consumer's name in all ledgers of the bench.
 pub(super) const CONSUMER: &str = "bench";
 
-/// The target, as the settlement plugin wants it.
-pub(super) const TARGET: &str = "
-CREATE TABLE settlements (
-  payment_id    varchar(120)   PRIMARY KEY,
-  order_id      varchar(120)   NOT NULL,
-  amount        numeric(18, 4) NOT NULL,
-  status        text           NOT NULL,
-  event_version bigint         NOT NULL,
-  created_at    timestamptz    NOT NULL
-)";
-
 const LEDGER: &str = "
 INSERT INTO processed_messages (consumer_name, message_id, aggregate_id, source_topic, source_partition, source_offset, fingerprint)
 SELECT $1, u.* FROM unnest($2::varchar[], $3::varchar[], $4::varchar[], $5::int[], $6::bigint[], $7::bytea[]) u

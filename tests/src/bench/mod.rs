@@ -6,8 +6,6 @@ mod handwritten;
 mod lane;
 mod report;
 mod roof;
-mod workload;
 
 pub use contest::{Contest, Contestant, Run, child};
 pub use report::report;
-pub use workload::{Event, Workload};

@@ -3,10 +3,8 @@
 use tidegate::identity::Fingerprint;
 use tokio::task::JoinSet;
 
-use super::{
-    lane::{Lane, Row},
-    workload::Event,
-};
+use super::lane::{Lane, Row};
+use crate::workload::Event;
 
 /// Runs the events through `lanes` connections, `batch` at a time; an order stays on its lane.
 pub(super) async fn run(url: &str, events: &[Event], lanes: usize, batch: usize) -> Vec<(u128, usize)> {

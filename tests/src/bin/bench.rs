@@ -4,7 +4,10 @@
 
 use std::process::ExitCode;
 
-use tidegate_tests::bench::{Contest, Contestant, Workload, child, report};
+use tidegate_tests::{
+    bench::{Contest, Contestant, child, report},
+    workload::Workload,
+};
 
 struct Options {
     messages: usize,

@@ -2,6 +2,10 @@
 //! ask for; without them they fail and say so.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod crash;
+mod database_restart;
 mod documents;
 mod harness;
 mod licences;
+mod payments;
+mod volume;

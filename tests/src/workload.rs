@@ -1,10 +1,24 @@
-//! The backlog: payment events with a hot end, a part of them published twice, and the rows that they must end in.
+//! Payment events with a hot end, a part of them published twice, and what must come of them.
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Write as _,
+};
 
 use crate::Message;
 
-/// One event of the backlog, as a consumer would have parsed it.
+/// The settlement plugin's table.
+pub const SETTLEMENTS: &str = "
+CREATE TABLE settlements (
+  payment_id    varchar(120)   PRIMARY KEY,
+  order_id      varchar(120)   NOT NULL,
+  amount        numeric(18, 4) NOT NULL,
+  status        text           NOT NULL,
+  event_version bigint         NOT NULL,
+  created_at    timestamptz    NOT NULL
+)";
+
+/// One event, as a consumer would have parsed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The message id.
@@ -77,7 +91,7 @@ pub struct Workload {
     pub seed: u64,
 }
 
-/// What the tables must hold in the end.
+/// What the tables must hold in the end, where the newest version of a payment wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Distinct message ids: rows of the ledger.
@@ -132,7 +146,21 @@ impl Workload {
         events
     }
 
-    /// What must come of these events.
+    /// What must come of these events where amounts are added up: per payment the sum of its distinct events, in
+    /// hundredths. A record applied twice, or lost, shows here.
+    #[must_use]
+    pub fn added_up<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, i64> {
+        let mut ids = BTreeSet::new();
+        let mut sums = BTreeMap::new();
+        for event in events {
+            if ids.insert(&event.event_id) {
+                *sums.entry(event.payment_id.clone()).or_default() += event.cents;
+            }
+        }
+        sums
+    }
+
+    /// What must come of these events where the newest version wins.
     #[must_use]
     pub fn expected(events: &[Event]) -> Expected {
         let mut newest: HashMap<&str, &Event> = HashMap::new();
@@ -155,10 +183,12 @@ impl Workload {
 }
 
 /// SplitMix64: small, good enough, and the same everywhere.
-struct Random(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -166,13 +196,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap_or(0)
+    /// A number below `limit`, which is not 0.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.bits() % limit as u64).unwrap_or(0)
     }
 
     #[allow(clippy::cast_precision_loss, reason = "53 bits are all that a double in [0, 1) has")]
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -1,0 +1,100 @@
+//! Hosts that are killed, frozen or asked to stop in the middle of their work: nothing is lost, nothing applied twice.
+
+use std::{sync::Arc, time::Duration};
+
+use tidegate_tests::{
+    host::HostProcess,
+    kafka, postgres, wait,
+    workload::{Random, Workload},
+};
+use tokio::time::sleep;
+
+use crate::payments::{Load, Payments, distinct};
+
+/// Enough for the longest of these tests; what is not needed is never published.
+const EVENTS: Workload = Workload { messages: 600_000, seed: 11 };
+
+#[tokio::test]
+async fn a_host_killed_twenty_times_under_load_applies_each_event_once() {
+    let payments = Arc::new(Payments::new(kafka(), postgres().await, 6).await);
+    let load = Load::start(&payments, EVENTS.events());
+    // Another seed each time; it is printed with a failure.
+    let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+    eprintln!("seed {seed}");
+    let mut random = Random(seed);
+
+    for round in 1..=20 {
+        let mut host = HostProcess::start(&format!("round {round}"), &payments.setup());
+        let before = payments.totals().await.consumed;
+        // It has begun to work; the moment of its end is then anybody's guess.
+        let what = format!("round {round}: the host goes on from {before}");
+        wait::until(&what, async || payments.totals().await.consumed, |&consumed| consumed > before).await;
+        sleep(Duration::from_micros(random.below(400_000) as u64)).await;
+        host.kill();
+    }
+    assert!(!load.has_run_out(), "the load ended before the last kill");
+    let events = load.stop().await;
+
+    let mut host = HostProcess::start("the last", &payments.setup());
+    payments.until_consumed().await;
+    host.terminate();
+    assert!(host.wait().success());
+    payments.assert_each_applied_once(&events).await;
+}
+
+#[tokio::test]
+async fn a_frozen_host_that_wakes_up_as_a_zombie_applies_nothing_twice() {
+    let payments = Arc::new(Payments::new(kafka(), postgres().await, 6).await);
+    let load = Load::start(&payments, EVENTS.events());
+    let mut hosts = ["one", "other"].map(|name| HostProcess::start(name, &payments.setup()));
+    for host in &mut hosts {
+        host.ready().await;
+    }
+
+    for (round, frozen) in [0, 1, 0].into_iter().enumerate() {
+        let before = payments.positions().await;
+        let moves = |at: &Vec<i64>| at.iter().zip(&before).all(|(at, before)| at > before);
+        wait::until("both hosts work", async || payments.positions().await, moves).await;
+
+        hosts[frozen].freeze();
+        // Everything published up to now lies in front of somebody: once it is consumed, the other one owns all partitions.
+        payments.until_consumed().await;
+        let without = payments.totals().await.consumed;
+        let what = format!("round {round}: the other host goes on alone");
+        wait::until(&what, async || payments.totals().await.consumed, |&consumed| consumed > without + 2_000).await;
+        // The sleeper still holds records that it fetched and a tip that it believes in.
+        hosts[frozen].thaw();
+    }
+
+    let events = load.stop().await;
+    payments.until_consumed().await;
+    for host in &mut hosts {
+        assert!(host.is_running(), "a fenced host rejoins, it does not give up");
+        host.terminate();
+        assert!(host.wait().success());
+    }
+    payments.assert_each_applied_once(&events).await;
+}
+
+#[tokio::test]
+async fn a_terminated_host_leaves_nothing_to_be_delivered_again() {
+    let payments = Arc::new(Payments::new(kafka(), postgres().await, 6).await);
+    let load = Load::start(&payments, distinct(EVENTS.events()));
+    for round in 1..=5 {
+        let mut host = HostProcess::start(&format!("round {round}"), &payments.setup());
+        let before = payments.totals().await.consumed;
+        let what = format!("round {round}: the host goes on from {before}");
+        wait::until(&what, async || payments.totals().await.consumed, |&consumed| consumed > before + 1_000).await;
+        host.terminate();
+        let status = host.wait();
+        assert_eq!(status.code(), Some(0), "{}", host.log());
+        assert_eq!(payments.committed(), payments.positions().await, "Kafka knows what the database knows");
+    }
+    let events = load.stop().await;
+    let mut host = HostProcess::start("the last", &payments.setup());
+    payments.until_consumed().await;
+    host.terminate();
+    assert_eq!(host.wait().code(), Some(0));
+    // No event was published twice, so a duplicate would be a redelivery; this holds that there is none.
+    payments.assert_each_applied_once(&events).await;
+}

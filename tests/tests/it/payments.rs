@@ -1,0 +1,218 @@
+//! The scene of the tests about crashes: payment events in one topic, a consumer whose target *adds amounts up*. Such a
+//! target is not idempotent, which makes it the oracle: whatever is applied twice, or lost, is a wrong sum.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use tidegate_tests::{
+    Broker, Database, Producer,
+    host::{self, Setup},
+    oracle::{self, Totals},
+    workload::{Event, Random, SETTLEMENTS, Workload},
+};
+use tokio::{runtime::Handle, task::JoinHandle};
+
+/// The consumer's name and its group's stem.
+const CONSUMER: &str = "settlement-service";
+
+pub(crate) struct Payments {
+    pub(crate) broker: Broker,
+    pub(crate) database: Database,
+    pub(crate) topic: String,
+    partitions: i32,
+    group: String,
+}
+
+impl Payments {
+    /// A topic and the tables, empty.
+    pub(crate) async fn new(broker: Broker, database: Database, partitions: i32) -> Self {
+        let topic = broker.topic(partitions).await;
+        database.execute(SETTLEMENTS).await;
+        let group = format!("{CONSUMER}-{topic}");
+        let payments = Self { broker, database, topic, partitions, group };
+        let migrated = host::run_once(&payments.setup(), &["migrate"]);
+        assert!(migrated.status.success(), "migrate: {}", String::from_utf8_lossy(&migrated.stderr));
+        payments
+    }
+
+    /// The configuration of a host. Small batches: more commits to be killed in.
+    pub(crate) fn setup(&self) -> Setup {
+        self.setup_with("max_records = 300, max_bytes = \"1MiB\", linger = \"5ms\"")
+    }
+
+    pub(crate) fn setup_with(&self, batch: &str) -> Setup {
+        let consumer = format!(
+            r#"
+[[consumer]]
+name = "{CONSUMER}"
+group = "{}"
+topics = ["{}"]
+start = "earliest"
+lanes = 2
+batch = {{ {batch} }}
+[consumer.plugin]
+path = "{}"
+[[consumer.target]]
+name = "settlements"
+table = "settlements"
+columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
+key = ["payment_id"]
+merge = {{ amount = "add", event_version = "greatest", created_at = "least", order_id = "keep" }}
+"#,
+            self.group,
+            self.topic,
+            host::plugin("settlement").display()
+        );
+        Setup::new(self.database.url(), &self.broker, consumer)
+    }
+
+    /// Publishes the events and waits until the broker has them.
+    pub(crate) fn publish(&self, events: &[Event]) {
+        self.publisher().publish(events);
+    }
+
+    /// Somebody who publishes into the topic.
+    pub(crate) fn publisher(&self) -> Publisher {
+        let partitions = usize::try_from(self.partitions).unwrap();
+        let (producer, topic) = (self.broker.producer(&[]), self.topic.clone());
+        Publisher { producer, topic, partitions, seen: BTreeSet::new(), random: Random(7) }
+    }
+
+    /// Waits until the chains cover all that is in the topic now.
+    pub(crate) async fn until_consumed(&self) {
+        oracle::until_consumed(&self.database, &self.broker, CONSUMER, &self.topic).await;
+    }
+
+    pub(crate) async fn totals(&self) -> Totals {
+        oracle::totals(&self.database, CONSUMER).await
+    }
+
+    pub(crate) async fn positions(&self) -> Vec<i64> {
+        oracle::positions(&self.database, CONSUMER, &self.topic, usize::try_from(self.partitions).unwrap()).await
+    }
+
+    pub(crate) fn committed(&self) -> Vec<i64> {
+        self.broker.committed(&self.group, &self.topic).into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    /// Everything that must be true once these events, and only these, are in the topic and consumed.
+    pub(crate) async fn assert_each_applied_once(&self, events: &[Event]) {
+        oracle::assert_chain_tiles(&self.database, CONSUMER).await;
+        let ids: BTreeSet<String> = events.iter().map(|event| event.event_id.clone()).collect();
+        oracle::assert_ledger(&self.database, CONSUMER, &ids).await;
+
+        let rows: Vec<(String, i64)> = sqlx::query_as("SELECT payment_id, (amount * 100)::bigint FROM settlements")
+            .fetch_all(self.database.pool())
+            .await
+            .unwrap();
+        let found: BTreeMap<String, i64> = rows.into_iter().collect();
+        let expected = Workload::added_up(events);
+        let wrong: Vec<_> = expected.iter().filter(|(id, cents)| found.get(*id) != Some(cents)).take(5).collect();
+        assert!(wrong.is_empty(), "wrong sums, such as (expected) {wrong:?}, (found) {:?}", found.get(wrong[0].0));
+        assert_eq!(found.len(), expected.len(), "payments that nobody made");
+        assert_eq!(oracle::target_duplicates(&self.database, "settlements", "payment_id").await, 0);
+
+        let count = |n: usize| i64::try_from(n).unwrap();
+        let expected = Totals {
+            consumed: count(events.len()),
+            applied: count(ids.len()),
+            duplicate: count(events.len() - ids.len()),
+            ..Totals::default()
+        };
+        assert_eq!(self.totals().await, expected, "each record is in exactly one link, with its outcome");
+    }
+}
+
+/// Publishes each event to its order's partition, and each copy of it to any: duplicates then meet from two lanes, or from
+/// two hosts.
+pub(crate) struct Publisher {
+    producer: Producer,
+    topic: String,
+    partitions: usize,
+    seen: BTreeSet<String>,
+    random: Random,
+}
+
+impl Publisher {
+    /// Publishes in order and waits until the broker has everything.
+    pub(crate) fn publish(&mut self, events: &[Event]) {
+        for event in events {
+            let mut message = event.message();
+            if !self.seen.insert(event.event_id.clone()) {
+                message = message.to(i32::try_from(self.random.below(self.partitions)).unwrap());
+            }
+            self.producer.enqueue(&self.topic, &message);
+        }
+        self.producer.flush();
+    }
+}
+
+/// A load pauses while so many of its events are not consumed.
+const FAR_BEHIND: usize = 10_000;
+
+/// Events published in small portions in the background until it is stopped: a load that neither ends before the test does,
+/// nor piles up without bound.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    publishing: JoinHandle<usize>,
+    events: Arc<[Event]>,
+}
+
+impl Load {
+    /// Goes on until the events run out, and pauses where the consumers are far behind.
+    pub(crate) fn start(payments: &Arc<Payments>, events: Vec<Event>) -> Self {
+        let (events, stop): (Arc<[Event]>, _) = (events.into(), Arc::new(AtomicBool::new(false)));
+        let mut publisher = payments.publisher();
+        let publishing = tokio::task::spawn_blocking({
+            let (events, stop, payments) = (events.clone(), stop.clone(), payments.clone());
+            let runtime = Handle::current();
+            move || {
+                let (mut sent, mut consumed) = (0, 0);
+                for portion in events.chunks(200) {
+                    while sent > consumed + FAR_BEHIND && !stop.load(Ordering::Relaxed) {
+                        thread::sleep(Duration::from_millis(20));
+                        consumed = usize::try_from(runtime.block_on(payments.totals()).consumed).unwrap();
+                    }
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    publisher.publish(portion);
+                    sent += portion.len();
+                }
+                sent
+            }
+        });
+        Self { stop, publishing, events }
+    }
+
+    /// Whether everything was published already.
+    pub(crate) fn has_run_out(&self) -> bool {
+        self.publishing.is_finished()
+    }
+
+    /// Stops, and gives what was published.
+    pub(crate) async fn stop(mut self) -> Vec<Event> {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = (&mut self.publishing).await.unwrap();
+        self.events[..sent].to_vec()
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Events without any re-publication.
+pub(crate) fn distinct(events: Vec<Event>) -> Vec<Event> {
+    let mut seen = BTreeSet::new();
+    events.into_iter().filter(|event| seen.insert(event.event_id.clone())).collect()
+}
