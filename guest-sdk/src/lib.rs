@@ -164,3 +164,8 @@ pub mod prelude {
         Timestamp, Value, reject, skip,
     };
 }
+
+/// Holds the README's plugin to what it says: it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
