@@ -9,6 +9,7 @@ mod breaker;
 mod connection;
 mod error;
 mod failpoint;
+mod headers;
 mod plan;
 mod prepared;
 mod receipt;
@@ -16,6 +17,7 @@ mod registration;
 mod report;
 mod schema;
 mod settle;
+mod sqlite;
 mod write;
 
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use async_trait::async_trait;
 pub use breaker::{Breaker, Refusals, Tripped};
 pub use connection::*;
 pub use error::{Statement, StoreError};
+pub use headers::headers_to_json;
 pub use prepared::{PrepareContext, Prepared};
 pub use receipt::Receipt;
 pub use registration::{ConsumerRow, Registration};
@@ -79,9 +82,10 @@ pub trait Store: Send + Sync {
 /// # Errors
 /// Where the URL is not understood.
 pub fn open(database: &Database) -> Result<Arc<dyn Store>, StoreError> {
-    let missing = |name: &str| StoreError::fatal(Statement::Connect, "open the database", format!("no {name} store"));
     match database.dialect {
-        Dialect::Postgres => Err(missing("PostgreSQL")),
-        Dialect::Sqlite => Err(missing("SQLite")),
+        Dialect::Postgres => {
+            Err(StoreError::fatal(Statement::Connect, "open the database", "this build has no PostgreSQL store"))
+        }
+        Dialect::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(database)?)),
     }
 }

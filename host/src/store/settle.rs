@@ -18,6 +18,11 @@ use crate::{
 /// The code of dead letters that are older than the ledger remembers.
 pub const TOO_OLD: &str = "too-old";
 
+/// Characters of a dead letter's code that its column holds.
+const CODE_LIMIT: usize = 100;
+/// Characters of a dead letter's message that are kept.
+const MESSAGE_LIMIT: usize = 4_000;
+
 /// What the ledger and the targets said.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
@@ -186,16 +191,27 @@ fn note_duplicate(
 
 fn note_dead(prepared: &Prepared, i: usize, rejection: &Rejection, settled: &mut Settled) {
     let record = &prepared.batch.records[i];
+    let rejection = storable(rejection);
     *settled.codes.entry(rejection.code.clone()).or_default() += 1;
     settled.notes.dead_letters.push(DeadLetter {
         message_id: prepared.items[i].message_id().cloned(),
         partition: prepared.batch.run_of(i).partition.clone(),
         offset: record.offset,
-        rejection: rejection.clone(),
+        rejection,
         key: record.key.clone(),
         payload: record.payload.clone(),
         headers: record.headers.clone(),
     });
+}
+
+/// A rejection that every dialect can store: plugins word them, and no text column holds a NUL.
+fn storable(rejection: &Rejection) -> Rejection {
+    let clean = |text: &str, limit| text.chars().take(limit).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect();
+    Rejection {
+        code: clean(&rejection.code, CODE_LIMIT),
+        message: clean(&rejection.message, MESSAGE_LIMIT),
+        sqlstate: rejection.sqlstate.clone(),
+    }
 }
 
 #[cfg(test)]
