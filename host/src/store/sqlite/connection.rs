@@ -351,6 +351,30 @@ impl Connection for SqliteLane {
         Ok(tips)
     }
 
+    async fn topic_ids(
+        &mut self,
+        consumer: &ConsumerName,
+        cluster_id: &str,
+        topic: &str,
+    ) -> Result<Vec<Uuid>, StoreError> {
+        let context = || format!("read the ids of topic {topic}");
+        let ids: Vec<String> = sqlx::query_scalar(
+            "SELECT DISTINCT topic_id FROM checkpoints WHERE consumer_name = ? AND cluster_id = ? AND topic = ? \
+             ORDER BY topic_id",
+        )
+        .bind(consumer.as_str())
+        .bind(cluster_id)
+        .bind(topic)
+        .fetch_all(&mut self.conn)
+        .await
+        .map_err(|error| store_error(Statement::Checkpoint, context(), error))?;
+        let id = |text: String| {
+            Uuid::try_parse(&text)
+                .map_err(|error| StoreError::fatal(Statement::Checkpoint, context(), error.to_string()))
+        };
+        ids.into_iter().map(id).collect()
+    }
+
     async fn move_chain(
         &mut self,
         consumer: &ConsumerName,
