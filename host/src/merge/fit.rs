@@ -142,6 +142,29 @@ pub(super) fn fit(column: &Column, value: &Value, is_key: bool) -> Result<Cell, 
     })
 }
 
+/// A column's text as the database gives it back, in normal form. `None` where it holds what no plugin could have given
+/// (NaN, infinity, a date before Christ).
+#[must_use]
+pub fn read_text(column: &Column, text: String) -> Option<Cell> {
+    match &column.column_type {
+        ColumnType::Numeric(_) => parse_decimal(&text).ok().map(Cell::Decimal),
+        ColumnType::Date => parse_date(&text).ok().map(Cell::Date),
+        ColumnType::Time(_) => parse_time(&text, 6).ok().map(Cell::Text),
+        ColumnType::Json { .. } => Some(Cell::Json(text)),
+        ColumnType::Text(_) | ColumnType::Char(_) | ColumnType::Enum(_) | ColumnType::LooseText => {
+            Some(Cell::Text(text))
+        }
+        ColumnType::Bool
+        | ColumnType::Int(_)
+        | ColumnType::Float(_)
+        | ColumnType::Bytes
+        | ColumnType::Timestamptz(_)
+        | ColumnType::Timestamp(_)
+        | ColumnType::Uuid
+        | ColumnType::LooseInteger => None,
+    }
+}
+
 /// Text without NUL, within a length in characters.
 fn fit_text(text: &str, limit: Option<u32>) -> Result<&str, String> {
     if text.as_bytes().contains(&0) {

@@ -24,8 +24,9 @@ mod waves;
 
 pub use classify::{TargetClass, classify};
 pub use fault::{FaultKind, TargetFault};
-pub use fit::{BAD_VALUE, type_change};
+pub use fit::{BAD_VALUE, read_text, type_change};
 pub use fold::{Folded, Mark, Row, fold};
+pub(crate) use instant::date_text;
 pub use resolve::resolve;
 pub use share::{check_together, table_ranks};
 pub use spec::{ColumnSpec, Guard, Merge, OnRefused, Operation, TableName, TargetSpec};

@@ -126,7 +126,7 @@ pub enum SoftKind {
 }
 
 /// A target whose declaration was held against the catalog.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// As declared.
     pub spec: TargetSpec,

@@ -11,6 +11,7 @@ mod error;
 mod failpoint;
 mod headers;
 mod plan;
+pub mod postgres;
 mod prepared;
 mod receipt;
 mod registration;
@@ -18,6 +19,7 @@ mod report;
 mod schema;
 mod settle;
 mod sqlite;
+mod sqlstate;
 mod write;
 
 use std::sync::Arc;
@@ -83,9 +85,7 @@ pub trait Store: Send + Sync {
 /// Where the URL is not understood.
 pub fn open(database: &Database) -> Result<Arc<dyn Store>, StoreError> {
     match database.dialect {
-        Dialect::Postgres => {
-            Err(StoreError::fatal(Statement::Connect, "open the database", "this build has no PostgreSQL store"))
-        }
+        Dialect::Postgres => Ok(Arc::new(postgres::PostgresStore::open(database, postgres::Timeouts::default())?)),
         Dialect::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(database)?)),
     }
 }

@@ -1,0 +1,242 @@
+//! One connection and what is known about its state.
+
+use std::{collections::HashMap, sync::Arc};
+
+use sqlx::{
+    Connection as _, Executor, PgConnection, Row, SqlStr,
+    postgres::{PgConnectOptions, PgRow},
+};
+
+use super::{
+    super::{ConsumerState, Statement, StoreError, sqlstate},
+    array::PgQuery,
+    fault::store_error,
+    session::Timeouts,
+    write::TargetSet,
+};
+use crate::{class::Class, identity::ConsumerName};
+
+/// The class of advisory locks that this program takes: "tidg" as a number.
+pub(super) const LOCK_CLASS: i32 = 1_953_064_039;
+
+/// A connection, owned by one lane.
+#[derive(Debug)]
+pub(super) struct Lane {
+    connection: PgConnection,
+    timeouts: Timeouts,
+    /// An error left the connection in an unknown state: nothing goes through it any more.
+    lost: bool,
+    /// A statement of the open transaction failed: it can only be rolled back (or back to a savepoint).
+    failed: bool,
+    /// Whether a transaction was committed here: prepared statements have fitted their tables before.
+    proven: bool,
+    /// Numbers of the consumers' advisory locks.
+    locks: HashMap<ConsumerName, i32>,
+    /// The statements of the targets written last.
+    pub(super) targets: Option<Arc<TargetSet>>,
+}
+
+impl Lane {
+    /// Connects.
+    pub(super) async fn connect(
+        options: &PgConnectOptions,
+        place: &str,
+        timeouts: Timeouts,
+    ) -> Result<Self, StoreError> {
+        let connection = PgConnection::connect_with(options)
+            .await
+            .map_err(|error| store_error(Statement::Connect, &format!("connect to {place}"), error))?;
+        Ok(Self {
+            connection,
+            timeouts,
+            lost: false,
+            failed: false,
+            proven: false,
+            locks: HashMap::new(),
+            targets: None,
+        })
+    }
+
+    /// For what the driver does by itself (migrations).
+    pub(super) fn driver(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+
+    fn usable(&self, statement: Statement, context: &str) -> Result<(), StoreError> {
+        if !self.lost {
+            return Ok(());
+        }
+        let mut error = StoreError::transient(statement, context, "the connection was lost before");
+        error.connection_lost = true;
+        Err(error)
+    }
+
+    /// Remembers what an error does to the connection, and judges what only the connection's history can tell.
+    fn note(&mut self, statement: Statement, context: &str, error: sqlx::Error) -> StoreError {
+        let mut error = store_error(statement, context, error);
+        self.failed = true;
+        match error.sqlstate.as_deref() {
+            // Statements that fitted before no longer do: the table was altered. A fresh connection prepares afresh.
+            Some(sqlstate::CACHED_PLAN) if self.proven => error.connection_lost = true,
+            Some(sqlstate::CACHED_PLAN) => error.class = Class::Fatal,
+            Some("26000") => error.connection_lost = true,
+            _ => {}
+        }
+        self.lost |= error.connection_lost;
+        error
+    }
+
+    /// Runs a prepared statement; answers how many rows it touched.
+    pub(super) async fn run(
+        &mut self,
+        statement: Statement,
+        context: &str,
+        query: PgQuery<'_>,
+    ) -> Result<u64, StoreError> {
+        self.usable(statement, context)?;
+        match query.execute(&mut self.connection).await {
+            Ok(done) => Ok(done.rows_affected()),
+            Err(error) => Err(self.note(statement, context, error)),
+        }
+    }
+
+    /// Runs a prepared statement; answers its rows.
+    pub(super) async fn rows(
+        &mut self,
+        statement: Statement,
+        context: &str,
+        query: PgQuery<'_>,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        self.usable(statement, context)?;
+        match query.fetch_all(&mut self.connection).await {
+            Ok(rows) => Ok(rows),
+            Err(error) => Err(self.note(statement, context, error)),
+        }
+    }
+
+    /// Sends statements without values in one message; answers all their rows.
+    pub(super) async fn send(
+        &mut self,
+        statement: Statement,
+        context: &str,
+        sql: SqlStr,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        self.usable(statement, context)?;
+        match (&mut self.connection).fetch_all(sqlx::raw_sql(sql)).await {
+            Ok(rows) => Ok(rows),
+            Err(error) => Err(self.note(statement, context, error)),
+        }
+    }
+
+    /// A value of a row. A row that is not as asked for is a defect.
+    pub(super) fn get<'r, T>(row: &'r PgRow, index: usize, statement: Statement, context: &str) -> Result<T, StoreError>
+    where
+        T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        row.try_get(index).map_err(|error| StoreError::fatal(statement, context, error.to_string()))
+    }
+
+    /// Opens a transaction with all its settings, in one message with `first`.
+    pub(super) async fn open(&mut self, context: &str, first: &str) -> Result<Vec<PgRow>, StoreError> {
+        self.failed = false;
+        let sql = format!("{}{first}", self.timeouts.begin());
+        self.send(Statement::Begin, context, safe(sql)).await
+    }
+
+    /// See [`super::super::Connection::begin`].
+    pub(super) async fn begin(&mut self, consumer: &ConsumerName) -> Result<ConsumerState, StoreError> {
+        const CONTEXT: &str = "begin";
+        let lock = self.lock_number(consumer).await?;
+        // The consumer's row is read by a statement after the lock: one snapshot for both would be older than the lock.
+        let first = format!(
+            "SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {lock}); \
+             SELECT key_version, CASE WHEN horizon = '-infinity' THEN {} \
+             ELSE (extract(epoch FROM horizon) * 1000000)::bigint END, \
+             EXISTS (SELECT FROM dead_letters d WHERE d.consumer_name = c.consumer_name AND d.status = 'open') \
+             FROM consumers c WHERE lock_no = {lock}",
+            i64::MIN
+        );
+        let rows = self.open(CONTEXT, &first).await?;
+        let Some(row) = rows.last().filter(|_| rows.len() == 2) else {
+            self.locks.remove(consumer);
+            self.failed = true;
+            return Err(unregistered(Statement::Begin, consumer));
+        };
+        Ok(ConsumerState {
+            key_version: Self::get(row, 0, Statement::Begin, CONTEXT)?,
+            horizon_us: Self::get(row, 1, Statement::Begin, CONTEXT)?,
+            open_dead_letters: Self::get(row, 2, Statement::Begin, CONTEXT)?,
+        })
+    }
+
+    async fn lock_number(&mut self, consumer: &ConsumerName) -> Result<i32, StoreError> {
+        if let Some(number) = self.locks.get(consumer) {
+            return Ok(*number);
+        }
+        const CONTEXT: &str = "look up the consumer's lock";
+        let query = sqlx::query("SELECT lock_no FROM consumers WHERE consumer_name = $1").bind(consumer.as_str());
+        let rows = self.rows(Statement::Begin, CONTEXT, query).await?;
+        let Some(row) = rows.first() else { return Err(unregistered(Statement::Begin, consumer)) };
+        let number = Self::get(row, 0, Statement::Begin, CONTEXT)?;
+        self.locks.insert(consumer.clone(), number);
+        Ok(number)
+    }
+
+    /// See [`super::super::Connection::commit`]. The driver reports success where the server answered ROLLBACK, so its
+    /// word is never relied on: a transaction in which a statement failed is not committed, and the statement before
+    /// COMMIT in the same message fails in a transaction that can only roll back.
+    pub(super) async fn commit(&mut self) -> Result<(), StoreError> {
+        const CONTEXT: &str = "commit";
+        if self.failed {
+            let text = "a statement of this transaction failed: it can only be rolled back";
+            return Err(StoreError::fatal(Statement::Commit, CONTEXT, text));
+        }
+        self.send(Statement::Commit, CONTEXT, SqlStr::from_static("SET CONSTRAINTS ALL IMMEDIATE; COMMIT")).await?;
+        self.proven = true;
+        Ok(())
+    }
+
+    /// See [`super::super::Connection::rollback`].
+    pub(super) async fn rollback(&mut self) -> Result<(), StoreError> {
+        self.send(Statement::Rollback, "roll back", SqlStr::from_static("ROLLBACK")).await?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// See [`super::super::Connection::savepoint`].
+    pub(super) async fn savepoint(&mut self) -> Result<(), StoreError> {
+        self.send(Statement::Savepoint, "open a savepoint", SqlStr::from_static("SAVEPOINT s")).await.map(drop)
+    }
+
+    /// See [`super::super::Connection::release`].
+    pub(super) async fn release(&mut self) -> Result<(), StoreError> {
+        // Again: a user's trigger may have deferred what BEGIN made immediate.
+        let sql = SqlStr::from_static("SET CONSTRAINTS ALL IMMEDIATE; RELEASE SAVEPOINT s");
+        self.send(Statement::Deferred, "check what was deferred", sql).await.map(drop)
+    }
+
+    /// See [`super::super::Connection::rollback_to_savepoint`].
+    pub(super) async fn rollback_to_savepoint(&mut self) -> Result<(), StoreError> {
+        let sql = SqlStr::from_static("ROLLBACK TO SAVEPOINT s; RELEASE SAVEPOINT s");
+        self.send(Statement::Savepoint, "go back to the savepoint", sql).await?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Raises what was deferred.
+    pub(super) async fn check_deferred(&mut self) -> Result<(), StoreError> {
+        let sql = SqlStr::from_static("SET CONSTRAINTS ALL IMMEDIATE");
+        self.send(Statement::Deferred, "check what was deferred", sql).await.map(drop)
+    }
+}
+
+/// Text that this module put together from numbers and constants.
+pub(super) fn safe(sql: String) -> SqlStr {
+    use sqlx::SqlSafeStr;
+    sqlx::AssertSqlSafe(sql).into_sql_str()
+}
+
+pub(super) fn unregistered(statement: Statement, consumer: &ConsumerName) -> StoreError {
+    let text = format!("consumer {consumer} is not registered in this database; start it there, or check the URL");
+    StoreError::fatal(statement, "read the consumer's row", text)
+}

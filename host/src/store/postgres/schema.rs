@@ -1,0 +1,59 @@
+//! The schema's migrations.
+
+use std::borrow::Cow;
+
+use sqlx::migrate::{Migrate, MigrateError, Migrator};
+
+use super::{
+    super::{MIGRATIONS_TABLE, SchemaState, Statement, StoreError},
+    fault::store_error,
+    lane::Lane,
+};
+
+static MIGRATIONS: Migrator =
+    Migrator { table_name: Cow::Borrowed(MIGRATIONS_TABLE), ..sqlx::migrate!("../migrations/postgres") };
+
+impl Lane {
+    /// See [`super::super::Store::schema_state`].
+    pub(super) async fn schema_state(&mut self) -> Result<SchemaState, StoreError> {
+        const CONTEXT: &str = "read the schema's version";
+        let query = sqlx::query("SELECT to_regclass($1) IS NOT NULL").bind(MIGRATIONS_TABLE);
+        let rows = self.rows(Statement::Migrate, CONTEXT, query).await?;
+        if !rows.first().map_or(Ok(false), |row| Self::get(row, 0, Statement::Migrate, CONTEXT))? {
+            return Ok(SchemaState::Missing);
+        }
+        let dirty = self.driver().dirty_version(MIGRATIONS_TABLE).await.map_err(failed)?;
+        let applied = self.driver().list_applied_migrations(MIGRATIONS_TABLE).await.map_err(failed)?;
+        Ok(SchemaState::of(&MIGRATIONS, &applied, dirty))
+    }
+
+    /// See [`super::super::Store::migrate`].
+    pub(super) async fn migrate(&mut self) -> Result<SchemaState, StoreError> {
+        match self.schema_state().await? {
+            SchemaState::Missing | SchemaState::Older { .. } => {}
+            // Nothing to do, or nothing that may be done.
+            state => return Ok(state),
+        }
+        // Under an advisory lock: several hosts at once do it once.
+        MIGRATIONS.run_direct(None, self.driver(), false).await.map_err(failed)?;
+        self.schema_state().await
+    }
+}
+
+fn failed(error: MigrateError) -> StoreError {
+    const CONTEXT: &str = "migrate the schema";
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            let mut error = store_error(Statement::Migrate, CONTEXT, error);
+            // duplicate_table, duplicate_object
+            if matches!(error.sqlstate.as_deref(), Some("42P07" | "42710")) {
+                error.message.push_str(
+                    ": the schema holds something of that name that is not tidegate's; give tidegate a schema of its own: \
+                     CREATE SCHEMA tidegate, and add ?options=-c%20search_path%3Dtidegate,public to the database URL",
+                );
+            }
+            error
+        }
+        error => StoreError::fatal(Statement::Migrate, CONTEXT, error.to_string()),
+    }
+}
