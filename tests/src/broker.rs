@@ -45,7 +45,12 @@ pub fn kafka() -> Broker {
 }
 
 impl Broker {
-    fn at(bootstrap: &str) -> Self {
+    /// A connection to a broker that a test has started for itself.
+    ///
+    /// # Panics
+    /// Where the address is none.
+    #[must_use]
+    pub fn at(bootstrap: &str) -> Self {
         let admin = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
         Self { bootstrap: bootstrap.to_owned(), admin, made: Mutex::default() }
     }

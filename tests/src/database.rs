@@ -100,6 +100,43 @@ impl Database {
     }
 }
 
+/// A database as it was at some moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    copy: Database,
+}
+
+impl Database {
+    /// Copies the database as it is. Whoever is connected is thrown out, so hosts should be stopped.
+    ///
+    /// # Panics
+    /// Where the server refuses.
+    pub async fn snapshot(&self) -> Snapshot {
+        let copy = Self::on(&self.server).await;
+        self.replace(&copy.name, &self.name).await;
+        Snapshot { copy }
+    }
+
+    /// Puts the database back to a snapshot, as a restore from a backup, or a failover to a standby that lagged, does.
+    ///
+    /// # Panics
+    /// Where the server refuses.
+    pub async fn restore(&self, snapshot: &Snapshot) {
+        self.replace(&self.name, &snapshot.copy.name).await;
+    }
+
+    /// Drops `old` and makes it anew as a copy of `template`.
+    async fn replace(&self, old: &str, template: &str) {
+        let evict =
+            format!("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{template}'");
+        let drop = format!("DROP DATABASE {old} WITH (FORCE)");
+        let copy = format!("CREATE DATABASE {old} TEMPLATE {template}");
+        for statement in [evict, drop, copy] {
+            run(&self.server, &statement).await.unwrap_or_else(|error| panic!("{error}\nin: {statement}"));
+        }
+    }
+}
+
 impl Drop for Database {
     fn drop(&mut self) {
         let (server, statement) = (self.server.clone(), format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));

@@ -14,5 +14,5 @@ pub mod wait;
 pub mod workload;
 
 pub use broker::{Broker, kafka};
-pub use database::{Database, postgres};
+pub use database::{Database, Snapshot, postgres};
 pub use produce::{Message, Producer};

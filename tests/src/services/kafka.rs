@@ -27,26 +27,88 @@ pub struct Kafka {
     _server: Server,
 }
 
+/// How to reach a broker's guarded listener: TLS, and SASL by PLAIN or SCRAM-SHA-512.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    /// `host:port`.
+    pub bootstrap: String,
+    /// The certificate to trust, as PEM.
+    pub ca: PathBuf,
+}
+
+impl Guarded {
+    /// The one user that the listener knows.
+    pub const USER: &str = "alice";
+    /// The user's password.
+    pub const PASSWORD: &str = "open-sesame";
+}
+
 impl Kafka {
     /// Formats a broker's storage in `folder` and starts it. The first call of a checkout resolves the jars.
     ///
     /// # Errors
     /// Where Java or Maven are missing, or the broker does not start.
     pub fn start(folder: &Path) -> Result<Self, ServiceError> {
+        Self::start_with(folder, None)
+    }
+
+    /// [`Self::start`], with a second listener that wants TLS and a password.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn start_guarded(folder: &Path) -> Result<(Self, Guarded), ServiceError> {
+        let keytool =
+            process::find("keytool", []).ok_or(ServiceError::Missing { program: "keytool", advice: ADVICE })?;
+        let store = folder.join("kafka.p12");
+        let common = ["-alias", "kafka", "-storepass", "changeit", "-keystore"];
+        let mut make = Command::new(&keytool);
+        make.args([
+            "-genkeypair",
+            "-keyalg",
+            "RSA",
+            "-storetype",
+            "PKCS12",
+            "-dname",
+            "CN=localhost",
+            "-validity",
+            "30",
+        ]);
+        make.args(["-ext", "SAN=IP:127.0.0.1,DNS:localhost", "-ext", "BC=ca:true"]).args(common).arg(&store);
+        process::run("making a key for Kafka", &mut make)?;
+        let ca = folder.join("kafka.pem");
+        let mut export = Command::new(&keytool);
+        export.args(["-exportcert", "-rfc", "-file"]).arg(&ca).args(common).arg(&store);
+        process::run("exporting Kafka's certificate", &mut export)?;
+
+        let port = free_port().map_err(ServiceError::io("a port for Kafka"))?;
+        let kafka = Self::start_with(folder, Some((port, &store)))?;
+        Ok((kafka, Guarded { bootstrap: format!("127.0.0.1:{port}"), ca }))
+    }
+
+    fn start_with(folder: &Path, guarded: Option<(u16, &Path)>) -> Result<Self, ServiceError> {
         let java = process::find("java", []).ok_or(ServiceError::Missing { program: "java", advice: ADVICE })?;
         let jars = jars()?;
         let class_path = format!("{}/*", jars.display());
         let port = || free_port().map_err(ServiceError::io("a port for Kafka"));
         let (port, controller) = (port()?, port()?);
         let config = folder.join("kafka.properties");
-        let written = fs::write(&config, properties(port, controller, &folder.join("kafka")));
+        let mut text = properties(port, controller, guarded.map(|(port, _)| port), &folder.join("kafka"));
+        if let Some((_, store)) = guarded {
+            text.push_str(&guarded_properties(store));
+        }
+        let written = fs::write(&config, text);
         written.map_err(ServiceError::io(format!("writing {}", config.display())))?;
 
         // A cluster id is 16 bytes in base64url: 21 digits of any kind, and one that leaves no odd bits.
         let cluster_id = format!("{}A", &uuid::Uuid::new_v4().simple().to_string()[..21]);
         let mut format = Command::new(&java);
         format.args(["-XX:TieredStopAtLevel=1", "-cp", &class_path, "kafka.tools.StorageTool", "format"]);
-        process::run("formatting Kafka's storage", format.args(["-t", &cluster_id, "-c"]).arg(&config))?;
+        format.args(["-t", &cluster_id, "-c"]).arg(&config);
+        if guarded.is_some() {
+            let user = format!("SCRAM-SHA-512=[name={},password={}]", Guarded::USER, Guarded::PASSWORD);
+            format.args(["--add-scram", &user]);
+        }
+        process::run("formatting Kafka's storage", &mut format)?;
 
         let mut broker = Command::new(&java);
         broker.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-cp", &class_path, "kafka.Kafka"]);
@@ -100,13 +162,15 @@ fn jars() -> Result<PathBuf, ServiceError> {
 }
 
 /// A broker for tests: nothing is made on use, groups form and dead members go quickly, start-up is fast.
-fn properties(port: u16, controller: u16, data: &Path) -> String {
+fn properties(port: u16, controller: u16, guarded: Option<u16>, data: &Path) -> String {
+    let more = guarded.map(|port| format!(",GUARDED://127.0.0.1:{port}")).unwrap_or_default();
     format!(
         "process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{more}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{more}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL
 controller.listener.names=CONTROLLER
 log.dirs={}
 auto.create.topics.enable=false
@@ -121,5 +185,20 @@ group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 ",
         data.display()
+    )
+}
+
+fn guarded_properties(store: &Path) -> String {
+    let (user, password) = (Guarded::USER, Guarded::PASSWORD);
+    let modules = "org.apache.kafka.common.security";
+    format!(
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.guarded.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_{user}=\"{password}\";
+listener.name.guarded.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;
+listener.name.guarded.ssl.keystore.location={}
+listener.name.guarded.ssl.keystore.password=changeit
+listener.name.guarded.ssl.keystore.type=PKCS12
+",
+        store.display()
     )
 }

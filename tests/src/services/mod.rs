@@ -12,7 +12,7 @@ mod process;
 
 pub use folder::{Folder, checkout};
 pub use guard::{DeadMan, signal};
-pub use kafka::Kafka;
+pub use kafka::{Guarded, Kafka};
 pub use postgres::{Durability, Postgres};
 pub use process::free_port;
 

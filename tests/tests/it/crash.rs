@@ -35,10 +35,7 @@ async fn a_host_killed_twenty_times_under_load_applies_each_event_once() {
     assert!(!load.has_run_out(), "the load ended before the last kill");
     let events = load.stop().await;
 
-    let mut host = HostProcess::start("the last", &payments.setup());
-    payments.until_consumed().await;
-    host.terminate();
-    assert!(host.wait().success());
+    payments.run_to_the_end().await;
     payments.assert_each_applied_once(&events).await;
 }
 
@@ -91,10 +88,7 @@ async fn a_terminated_host_leaves_nothing_to_be_delivered_again() {
         assert_eq!(payments.committed(), payments.positions().await, "Kafka knows what the database knows");
     }
     let events = load.stop().await;
-    let mut host = HostProcess::start("the last", &payments.setup());
-    payments.until_consumed().await;
-    host.terminate();
-    assert_eq!(host.wait().code(), Some(0));
+    payments.run_to_the_end().await;
     // No event was published twice, so a duplicate would be a redelivery; this holds that there is none.
     payments.assert_each_applied_once(&events).await;
 }

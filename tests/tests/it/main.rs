@@ -5,7 +5,9 @@
 mod crash;
 mod database_restart;
 mod documents;
+mod guarded_kafka;
 mod harness;
 mod licences;
 mod payments;
+mod recovery;
 mod volume;

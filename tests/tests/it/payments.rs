@@ -13,7 +13,7 @@ use std::{
 
 use tidegate_tests::{
     Broker, Database, Producer,
-    host::{self, Setup},
+    host::{self, HostProcess, Setup},
     oracle::{self, Totals},
     workload::{Event, Random, SETTLEMENTS, Workload},
 };
@@ -27,7 +27,7 @@ pub(crate) struct Payments {
     pub(crate) database: Database,
     pub(crate) topic: String,
     partitions: i32,
-    group: String,
+    pub(crate) group: String,
 }
 
 impl Payments {
@@ -40,6 +40,14 @@ impl Payments {
         let migrated = host::run_once(&payments.setup(), &["migrate"]);
         assert!(migrated.status.success(), "migrate: {}", String::from_utf8_lossy(&migrated.stderr));
         payments
+    }
+
+    /// Runs a host until everything is consumed, and lets it drain.
+    pub(crate) async fn run_to_the_end(&self) {
+        let mut host = HostProcess::start("host", &self.setup());
+        self.until_consumed().await;
+        host.terminate();
+        assert_eq!(host.wait().code(), Some(0), "{}", host.log());
     }
 
     /// The configuration of a host. Small batches: more commits to be killed in.
@@ -102,8 +110,13 @@ merge = {{ amount = "add", event_version = "greatest", created_at = "least", ord
         self.broker.committed(&self.group, &self.topic).into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// Everything that must be true once these events, and only these, are in the topic and consumed.
+    /// Everything that must be true once these events, and only these, are in the topic and consumed, each record once.
     pub(crate) async fn assert_each_applied_once(&self, events: &[Event]) {
+        self.assert_each_applied_once_of(events, events.len()).await;
+    }
+
+    /// The same where the records were read again after a rewind: `consumed` in all.
+    pub(crate) async fn assert_each_applied_once_of(&self, events: &[Event], consumed: usize) {
         oracle::assert_chain_tiles(&self.database, CONSUMER).await;
         let ids: BTreeSet<String> = events.iter().map(|event| event.event_id.clone()).collect();
         oracle::assert_ledger(&self.database, CONSUMER, &ids).await;
@@ -121,9 +134,9 @@ merge = {{ amount = "add", event_version = "greatest", created_at = "least", ord
 
         let count = |n: usize| i64::try_from(n).unwrap();
         let expected = Totals {
-            consumed: count(events.len()),
+            consumed: count(consumed),
             applied: count(ids.len()),
-            duplicate: count(events.len() - ids.len()),
+            duplicate: count(consumed - ids.len()),
             ..Totals::default()
         };
         assert_eq!(self.totals().await, expected, "each record is in exactly one link, with its outcome");

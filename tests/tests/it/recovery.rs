@@ -1,0 +1,67 @@
+//! Kafka and the database disagree about where a consumer stands, because one of them has forgotten: processing starts at
+//! the smaller of the two (Invariant 1), and what is read again is a duplicate.
+
+use tidegate_tests::{kafka, postgres, workload::Workload};
+
+use crate::payments::Payments;
+
+const EVENTS: Workload = Workload { messages: 20_000, seed: 14 };
+
+#[tokio::test]
+async fn a_database_restored_to_an_older_state_gets_back_what_it_lost() {
+    let payments = Payments::new(kafka(), postgres().await, 4).await;
+    let events = EVENTS.events();
+    let (before, after) = events.split_at(12_000);
+    let mut publisher = payments.publisher();
+    publisher.publish(before);
+    payments.run_to_the_end().await;
+    let backup = payments.database.snapshot().await;
+
+    publisher.publish(after);
+    payments.run_to_the_end().await;
+    payments.assert_each_applied_once(&events).await;
+
+    payments.database.restore(&backup).await;
+    assert_ne!(payments.committed(), payments.positions().await, "Kafka is ahead of what the database remembers");
+    payments.run_to_the_end().await;
+    payments.assert_each_applied_once(&events).await;
+}
+
+#[tokio::test]
+async fn offsets_that_kafka_has_forgotten_are_known_to_the_database() {
+    let payments = Payments::new(kafka(), postgres().await, 4).await;
+    let events = EVENTS.events();
+    let (before, after) = events.split_at(12_000);
+    let mut publisher = payments.publisher();
+    publisher.publish(before);
+    payments.run_to_the_end().await;
+
+    payments.broker.delete_group(&payments.group).await;
+    assert_eq!(payments.committed(), [0; 4], "Kafka knows nothing");
+    publisher.publish(after);
+    payments.run_to_the_end().await;
+    // Nothing was read a second time: each record is counted once.
+    payments.assert_each_applied_once(&events).await;
+    assert_eq!(payments.committed(), payments.positions().await);
+}
+
+#[tokio::test]
+async fn an_operator_s_rewind_is_honoured_and_gives_duplicates_only() {
+    let payments = Payments::new(kafka(), postgres().await, 4).await;
+    let events = EVENTS.events();
+    payments.publish(&events);
+    payments.run_to_the_end().await;
+
+    let ends = payments.positions().await;
+    for partition in 0..4 {
+        payments.broker.set_committed(&payments.group, &payments.topic, partition, 0);
+    }
+    // The chains say that everything was consumed, so their position is no sign of the end here; their total is.
+    let total = 2 * i64::try_from(events.len()).unwrap();
+    let mut host = tidegate_tests::host::HostProcess::start("host", &payments.setup());
+    tidegate_tests::wait::until("all is read again", async || payments.totals().await.consumed, |&n| n >= total).await;
+    host.terminate();
+    assert_eq!(host.wait().code(), Some(0), "{}", host.log());
+    assert_eq!(payments.positions().await, ends);
+    payments.assert_each_applied_once_of(&events, 2 * events.len()).await;
+}
