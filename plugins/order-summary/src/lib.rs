@@ -116,9 +116,9 @@ impl Plugin for OrderSummary {
 
     fn parse(&self, message: &Message) -> Result<(Says, Event), Stop> {
         let unknown = |kind: &str| skip(format!("type {kind:?}"));
-        let event: Event = message.json().or_else(|stop| match message.json::<Head>() {
-            Ok(head) if Says::of(&head.kind).is_none() => Err(unknown(&head.kind)),
-            _ => Err(stop),
+        let event: Event = message.json().map_err(|stop| match message.json::<Head>() {
+            Ok(head) if Says::of(&head.kind).is_none() => unknown(&head.kind),
+            _ => stop,
         })?;
         let says = Says::of(&event.kind).ok_or_else(|| unknown(&event.kind))?;
         Ok((says, event))

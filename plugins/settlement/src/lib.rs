@@ -82,9 +82,9 @@ impl Plugin for Settlement {
 
     fn parse(&self, message: &Message) -> Result<Payment, Stop> {
         // A payment is read in one go; only what fails is looked at again: an unknown type may have other fields.
-        let payment: Payment = message.json().or_else(|stop| match message.json::<Head>() {
-            Ok(head) if status(&head.kind).is_none() => Err(skip(format!("type {:?}", head.kind))),
-            _ => Err(stop),
+        let payment: Payment = message.json().map_err(|stop| match message.json::<Head>() {
+            Ok(head) if status(&head.kind).is_none() => skip(format!("type {:?}", head.kind)),
+            _ => stop,
         })?;
         if status(&payment.kind).is_none() {
             return Err(skip(format!("type {:?}", payment.kind)));

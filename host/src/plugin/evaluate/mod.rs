@@ -225,4 +225,6 @@ pub fn identities(
 }
 
 #[cfg(test)]
+pub(in crate::plugin) mod sample;
+#[cfg(test)]
 mod tests;

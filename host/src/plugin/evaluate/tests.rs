@@ -1,61 +1,22 @@
 #![allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use proptest::prelude::*;
-use uuid::Uuid;
 
-use super::*;
+use super::{
+    sample::{batch, codes, texts},
+    *,
+};
 use crate::{
-    config::{Payload, PluginLimits, Tombstones},
-    merge::{ColumnSpec, Merge, Operation, TableName, TargetSpec},
+    config::PluginLimits,
+    merge::Operation,
     plugin::{Body, Instance, RawIdentity, RawInstant, Shape, native::Native},
-    record::{Record, Run, TopicPartition},
 };
 
-fn batch(payloads: Vec<Option<Vec<u8>>>) -> Batch {
-    let partition =
-        TopicPartition { cluster_id: "c".into(), topic_id: Uuid::nil(), topic: "order.events".into(), partition: 3 };
-    let records: Vec<Record> = payloads
-        .into_iter()
-        .zip(0..)
-        .map(|(payload, offset)| Record {
-            offset,
-            timestamp_ms: Some(offset),
-            key: None,
-            payload: payload.map(Bytes::from),
-            headers: Vec::new(),
-        })
-        .collect();
-    let next_offset = i64::try_from(records.len()).unwrap();
-    let run =
-        Run { partition: Arc::new(partition), generation: 1, first_offset: 0, next_offset, records: 0..records.len() };
-    Batch { runs: vec![run], records }
-}
-
-fn texts<const N: usize>(texts: [&str; N]) -> Batch {
-    batch(texts.iter().map(|text| Some(text.as_bytes().to_vec())).collect())
-}
-
 fn context() -> EvaluateContext {
-    let columns = ["id", "n"];
-    EvaluateContext {
-        payload: Payload::Text,
-        tombstones: Tombstones::Skip,
-        sources: HashMap::from([("order.events".into(), "orders".into())]),
-        targets: Arc::from([TargetSpec {
-            name: "t".into(),
-            table: TableName { schema: None, name: "t".into() },
-            columns: columns.map(|name| ColumnSpec { name: name.into(), merge: Merge::Replace }).into(),
-            key: vec![0],
-            guard: None,
-            operations: [Operation::Upsert].into(),
-            soft_delete: None,
-        }]),
-        limits: PluginLimits { changes_per_event: 3, ..PluginLimits::default() },
-        max_broken: usize::MAX,
-    }
+    let limits = PluginLimits { changes_per_event: 3, ..PluginLimits::default() };
+    EvaluateContext { limits, ..sample::context(&["id", "n"]) }
 }
 
 fn text(message: &Message) -> String {
@@ -100,15 +61,6 @@ fn plugin() -> Native {
             "compute!" => entry == Entry::Compute,
             _ => false,
         })
-}
-
-fn codes(evaluated: &[Evaluated]) -> Vec<String> {
-    let word = |one: &Evaluated| match &one.verdict {
-        Verdict::Apply(changes) => format!("apply {}", changes.len()),
-        Verdict::Skip(why) => format!("skip {why}"),
-        Verdict::Reject(rejection) => rejection.code.clone(),
-    };
-    evaluated.iter().map(word).collect()
 }
 
 #[test]

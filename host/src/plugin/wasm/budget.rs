@@ -214,8 +214,7 @@ impl ResourceLimiter for State {
 impl log::Host for State {
     fn write(&mut self, level: log::Level, text: String) {
         self.logged = self.logged.saturating_add(text.len().max(1));
-        // On one line, whatever is in it: a plugin must not forge other lines.
-        let line = if text.contains(char::is_control) { text.escape_debug().to_string() } else { text };
+        let line = on_one_line(text);
         if level == log::Level::Error {
             self.reason = Some(line.chars().take(REASON).collect());
         }
@@ -231,4 +230,16 @@ impl log::Host for State {
             log::Level::Error => tracing::error!(plugin, "{line}"),
         }
     }
+}
+
+/// Control characters are escaped: a plugin must not forge other lines, or speak to a terminal.
+fn on_one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
 }

@@ -39,7 +39,9 @@ pub(super) fn check(engine: &Engine, component: &Component) -> Result<(), String
         Some(other) => {
             format!("is built for {other}; this host speaks {PROCESSOR}: build it with the SDK of this version")
         }
-        None => format!("is a component, but no plugin: it does not export {PROCESSOR}"),
+        None => {
+            format!("is no plugin: it does not export {PROCESSOR}. Build it with the SDK (`tidegate plugin build DIR`)")
+        }
     })
 }
 

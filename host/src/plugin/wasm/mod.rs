@@ -197,3 +197,6 @@ impl Loading {
         Ok(description)
     }
 }
+
+#[cfg(test)]
+mod tests;
