@@ -1,2 +1,7 @@
-//! tidegate.
-fn main() {}
+//! The `tidegate` program. The library does everything; see [`tidegate::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tidegate::cli::main()
+}

@@ -165,6 +165,20 @@ impl Metrics {
         text
     }
 
+    /// What one consumer has done since the process started, for a person.
+    #[must_use]
+    pub fn outcomes(&self, consumer: &str) -> Outcomes {
+        let of = |outcome: &'static str| {
+            let labels = vec![("consumer", consumer.to_owned()), ("outcome", outcome.to_owned())];
+            (outcome, self.records.get_or_create_owned(&labels).get())
+        };
+        let progress = self.progress.get_or_create_owned(&vec![("consumer", consumer.to_owned())]).get();
+        Outcomes {
+            counts: ["applied", "duplicate", "skipped", "dead", "too_old"].map(of),
+            last_progress: (progress > 0).then(|| jiff::Timestamp::from_second(progress).ok()).flatten(),
+        }
+    }
+
     /// The metrics of one consumer, every one of them there from the start (a rate over an absent series alerts nobody).
     #[must_use]
     pub fn consumer(&self, name: &ConsumerName) -> ConsumerMetrics {
@@ -228,6 +242,15 @@ fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauges {
     let family = Gauges::default();
     registry.register(name, help, family.clone());
     family
+}
+
+/// What a consumer has done since the process started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcomes {
+    /// How many inputs came to which outcome.
+    pub counts: [(&'static str, u64); 5],
+    /// When the database last moved forward.
+    pub last_progress: Option<jiff::Timestamp>,
 }
 
 /// Why a batch is tried again.

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    BatchLimits, Consumer, DEFAULT_QUEUE_BYTES, DEFAULT_REVOKE_DEADLINE, Ledger, OlderThanRetention, Payload, Start,
-    Tombstones, Topic,
+    BatchLimits, Consumer, DEFAULT_QUEUE_BYTES, DEFAULT_REVOKE_DEADLINE, FOREVER, Ledger, OlderThanRetention, Payload,
+    Start, Tombstones, Topic,
     document::{Place, Reading, Table, Value},
     plugin, quantity, schema,
     section::Section,
@@ -12,7 +12,6 @@ use super::{
 };
 use crate::identity::ConsumerName;
 
-const DAY: Duration = Duration::from_secs(86_400);
 const KIB: usize = 1 << 10;
 const GIB: usize = 1 << 30;
 
@@ -224,11 +223,11 @@ fn ledger(section: &Section<'_>) -> Ledger {
     let Some(section) = section.section("ledger", &schema::LEDGER) else { return default };
     let policies = [("dead-letter", OlderThanRetention::DeadLetter), ("skip", OlderThanRetention::Skip)];
     let ledger = Ledger {
-        retention: section.duration("retention", default.retention, Duration::from_secs(3600)..=36_500 * DAY),
-        replay_window: section.duration("replay_window", default.replay_window, Duration::ZERO..=36_500 * DAY),
+        retention: section.duration("retention", default.retention, Duration::from_secs(3600)..=FOREVER),
+        replay_window: section.duration("replay_window", default.replay_window, Duration::ZERO..=FOREVER),
         older_than_retention: section.choice("older_than_retention", default.older_than_retention, &policies),
     };
-    if ledger.retention <= ledger.replay_window {
+    if ledger.retention <= ledger.replay_window && ledger.retention < FOREVER {
         let (retention, window) =
             (quantity::show_duration(ledger.retention), quantity::show_duration(ledger.replay_window));
         section.error(

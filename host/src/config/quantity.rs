@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::FOREVER;
+
 const DURATION_UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 const SIZE_UNITS: [(&str, u64); 7] = [
@@ -14,12 +16,15 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("GB", 1_000_000_000),
 ];
 
-/// A whole number and a unit: ms, s, m, h or d. Parts may follow each other: "1h30m".
+/// A whole number and a unit: ms, s, m, h or d. Parts may follow each other: "1h30m". "forever" is a century.
 ///
 /// # Errors
 /// What is wrong with it, and what would be right.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
+    if rest == "forever" {
+        return Ok(FOREVER);
+    }
     if rest.is_empty() {
         return Err("is empty; write a number and a unit, such as \"5ms\", \"30s\", \"12h\" or \"14d\"".to_owned());
     }
@@ -42,7 +47,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
             .and_then(|n| n.checked_mul(factor))
             .and_then(|ms| total.checked_add(ms))
             // A century keeps every sum with a timestamp far from overflow.
-            .filter(|ms| *ms <= 100 * 365 * 86_400_000)
+            .filter(|ms| u128::from(*ms) <= FOREVER.as_millis())
             .ok_or("is longer than a century")?;
         rest = after;
     }
@@ -85,6 +90,9 @@ fn split(text: &str) -> (&str, &str, &str) {
 /// A duration as [`duration`] reads it, in the largest units that fit.
 #[must_use]
 pub fn show_duration(duration: Duration) -> String {
+    if duration >= FOREVER {
+        return "forever".to_owned();
+    }
     let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if left == 0 {
         return "0ms".to_owned();
@@ -118,7 +126,7 @@ mod tests {
 
     #[test]
     fn durations_are_shown_as_they_are_written() {
-        for text in ["5ms", "1h30m", "14d", "1d12h", "0ms"] {
+        for text in ["5ms", "1h30m", "14d", "1d12h", "0ms", "forever"] {
             assert_eq!(show_duration(duration(text).unwrap()), text);
         }
     }

@@ -167,10 +167,13 @@ impl Default for BatchLimits {
     }
 }
 
+/// `retention = "forever"`: what compacted topics and topics without a limit need.
+pub const FOREVER: Duration = Duration::from_secs(36_500 * 86_400);
+
 /// R3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ledger {
-    /// How long ledger rows are kept.
+    /// How long ledger rows are kept; [`FOREVER`] = they are never deleted.
     pub retention: Duration,
     /// The declared operational replay window.
     pub replay_window: Duration,

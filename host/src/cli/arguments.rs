@@ -1,0 +1,133 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+/// The consumer between Kafka and your database when a message must count once.
+#[derive(Debug, clap::Parser)]
+#[command(
+    name = "tidegate",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 fine, 1 failed while running, 2 invalid configuration or input, 3 database, broker or \
+                  machine, 130/143 forced to stop."
+)]
+pub struct Arguments {
+    /// The configuration file
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FILE",
+        default_value = "tidegate.toml",
+        env = "TIDEGATE_CONFIG",
+        hide_env_values = true,
+        help_heading = "For every command"
+    )]
+    pub config: PathBuf,
+
+    /// What to log, such as debug, or info,tidegate::store=debug
+    #[arg(long, global = true, value_name = "FILTER", help_heading = "For every command")]
+    pub log: Option<String>,
+
+    /// How to log, to stderr: human or json
+    #[arg(long, global = true, value_name = "FORMAT", hide_possible_values = true, help_heading = "For every command")]
+    pub log_format: Option<LogFormat>,
+
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How to log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Human,
+    /// One JSON object per line
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// Run the consumers of the configuration until SIGTERM or Ctrl-C
+    ///
+    /// The first signal drains: finish the batches at hand, commit, leave the group, exit 0. A second one forces.
+    Run,
+    /// Look for mistakes and danger signs before anything runs
+    ///
+    /// Offline: the configuration, the plugins, what they write, what each target promises.
+    Check(CheckOptions),
+    /// Bring the databases' own tables to this program's version
+    Migrate(MigrateOptions),
+    /// Show what the databases know: checkpoints, outcomes, dead letters, and whether the proofs hold
+    Status(StatusOptions),
+    /// See it work: real messages through an embedded broker, two plugins and a database, then the proofs
+    Demo(crate::demo::Options),
+    /// Work with plugins
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+}
+
+/// Options of `tidegate check`.
+#[derive(Debug, clap::Args)]
+pub struct CheckOptions {
+    /// Ask brokers and databases too: topics, retention, schema, tables, key versions
+    #[arg(long)]
+    pub online: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `tidegate migrate`.
+#[derive(Debug, clap::Args)]
+pub struct MigrateOptions {
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Only say whether something is to be done: exit code 2 if so
+    #[arg(long, conflicts_with = "dry_run")]
+    pub check: bool,
+}
+
+/// Options of `tidegate status`.
+#[derive(Debug, clap::Args)]
+pub struct StatusOptions {
+    /// Only this consumer
+    #[arg(long, value_name = "NAME")]
+    pub consumer: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do with plugins.
+#[derive(Debug, clap::Subcommand)]
+pub enum PluginCommand {
+    /// Build a Rust plugin into a component
+    Build {
+        /// The plugin's folder, with its Cargo.toml
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+
+        /// Where to put it [default: plugins/NAME.wasm in cargo's target folder]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

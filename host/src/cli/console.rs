@@ -1,0 +1,49 @@
+//! What every command needs: the configuration, a runtime, a way to print.
+
+use std::io::Write;
+
+use super::{Arguments, Exit, logging};
+use crate::config::{self, Config, Diagnostic};
+
+/// Reads the configuration and sets up the log; prints every mistake and answers the exit code where there is one.
+pub(super) fn configuration(arguments: &Arguments) -> Result<(Config, Vec<Diagnostic>), Exit> {
+    match config::load_with_warnings(&arguments.config) {
+        Ok(loaded) => {
+            if let Err(why) = logging::start(arguments, &loaded.config.log) {
+                complain(&why);
+                return Err(Exit::Invalid);
+            }
+            Ok((loaded.config, loaded.warnings))
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            Err(Exit::Invalid)
+        }
+    }
+}
+
+/// Runs something asynchronous to its end.
+pub(super) fn block_on(work: impl Future<Output = Exit>) -> Exit {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let exit = runtime.block_on(work);
+            // A blocking question to a broker that does not answer must not hold the process.
+            runtime.shutdown_background();
+            exit
+        }
+        Err(error) => {
+            complain(&format!("cannot start the runtime: {error}"));
+            Exit::Environment
+        }
+    }
+}
+
+/// Prints an answer to stdout. A reader that went away (`| head`) is no failure.
+pub(super) fn answer(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Prints what is wrong to stderr.
+pub(super) fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

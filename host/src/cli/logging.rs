@@ -1,0 +1,41 @@
+//! The log, to stderr: for people, or one JSON object per line.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
+
+use super::{
+    Arguments,
+    arguments::{Command, LogFormat},
+};
+use crate::config::Log;
+
+/// Starts the log as the configuration says, unless the command line says otherwise. Commands that answer a question
+/// only log warnings.
+///
+/// # Errors
+/// Where `--log` is no filter.
+pub(super) fn start(arguments: &Arguments, log: &Log) -> Result<(), String> {
+    let quiet = !matches!(arguments.command, Command::Run);
+    let text = match &arguments.log {
+        Some(filter) => filter,
+        None if quiet => "warn",
+        None => &log.filter,
+    };
+    let filter: EnvFilter = text.parse().map_err(|error| {
+        format!("error: --log \"{text}\" is no filter: {error}\n  such as info, debug or info,tidegate::store=debug")
+    })?;
+    let json = match arguments.log_format {
+        Some(format) => format == LogFormat::Json,
+        None => log.json,
+    };
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = if json {
+        layer.json().flatten_event(true).with_ansi(false).boxed()
+    } else {
+        layer.with_target(false).with_ansi(std::io::stderr().is_terminal()).boxed()
+    };
+    // A second start (a test's) keeps the first.
+    let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
+    Ok(())
+}
