@@ -4,6 +4,7 @@
 //! `pipeline`. ARCHITECTURE.md has the layout, the glossary and the invariants cited in comments.
 
 pub mod check;
+pub mod app;
 pub mod class;
 pub mod cli;
 pub mod config;

@@ -1,0 +1,345 @@
+//! The application: a validated configuration becomes consumers that run, each failing alone. The binary, the demo and
+//! the tests only start it, look at it and drain it.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    class::Class,
+    config,
+    health::{ConsumerHealth, ConsumerReport, Health},
+    identity::ConsumerName,
+    merge::{self, Target},
+    metrics::Metrics,
+    pipeline::{Consumer, Parts},
+    plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError},
+    source::{
+        Source, SourceError,
+        kafka::{ClientOptions, KafkaSource},
+    },
+    store::{self, Applier, Policy, Registration, Store, StoreError},
+};
+
+/// The longest pause between two tries to start a consumer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How a consumer gets its plugin. Blocks while it compiles.
+pub type PluginLoader = dyn Fn(&config::Consumer) -> Result<Arc<dyn Plugin>, PluginError> + Send + Sync;
+
+/// Why the application, or one consumer of it, does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration names a database or cluster that it does not have.
+    #[error("consumer {consumer}: there is no [{table}.{name}]")]
+    NoSuch {
+        /// Whose.
+        consumer: ConsumerName,
+        /// database or kafka.
+        table: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The database.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The schema, or the consumer's row, is not what this binary or plugin needs.
+    #[error("database {place}: {refusal}")]
+    Refused {
+        /// Where.
+        place: String,
+        /// What is wrong and what to do.
+        refusal: String,
+    },
+    /// Targets that the catalog does not bear out.
+    #[error("{}", .0.join("; "))]
+    Targets(Vec<String>),
+    /// The plugin.
+    #[error("{0}")]
+    Plugin(#[from] PluginError),
+    /// The source.
+    #[error("{0}")]
+    Source(#[from] SourceError),
+    /// The system gives no thread.
+    #[error("start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+impl StartError {
+    /// Transient: try again.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Store(error) => error.class(),
+            Self::Plugin(error) => error.class(),
+            Self::Source(error) => error.class(),
+            Self::NoSuch { .. } | Self::Refused { .. } | Self::Targets(_) | Self::Thread(_) => Class::Fatal,
+        }
+    }
+}
+
+/// Consumers that run. Dropped without [`drain`](App::drain) they stop as in a crash.
+pub struct App {
+    slots: Vec<Slot>,
+    health: Health,
+    metrics: Arc<Metrics>,
+    drain: watch::Sender<bool>,
+}
+
+/// One consumer's place: its state, and itself once it runs.
+struct Slot {
+    consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
+    task: JoinHandle<()>,
+}
+
+impl App {
+    /// Starts every consumer. Returns at once: what keeps a consumer from starting is in [`health`](App::health); what
+    /// passes by itself (a database that is away) is tried again, anything else stops that consumer alone.
+    ///
+    /// # Errors
+    /// Where the system gives no threads for computing.
+    pub fn start_with(config: config::Config, plugins: Arc<PluginLoader>) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::new());
+        let pool = Arc::new(ComputePool::with_default_size()?);
+        let (drain, draining) = watch::channel(false);
+        let config = Arc::new(config);
+        let (mut slots, mut healths) = (Vec::new(), Vec::new());
+        for (index, consumer) in config.consumers.iter().enumerate() {
+            let health = ConsumerHealth::new(consumer.name.clone(), consumer.lanes.max(1));
+            let launch = Launch {
+                config: Arc::clone(&config),
+                index,
+                plugins: Arc::clone(&plugins),
+                pool: Arc::clone(&pool),
+                metrics: Arc::clone(&metrics),
+                health: Arc::clone(&health),
+                consumer: Arc::default(),
+                draining: draining.clone(),
+            };
+            healths.push(health);
+            slots.push(Slot { consumer: Arc::clone(&launch.consumer), task: tokio::spawn(launch.run()) });
+        }
+        Ok(Self { slots, health: Health::new(healths), metrics, drain })
+    }
+
+    /// Drains every consumer: reads no more, finishes what is in flight, commits, leaves the groups.
+    pub async fn drain(&self) {
+        self.drain.send_replace(true);
+        self.ended().await;
+    }
+
+    /// Resolves when no consumer runs any more, for whatever reasons.
+    pub async fn ended(&self) {
+        let mut draining = self.drain.subscribe();
+        for slot in &self.slots {
+            while !slot.task.is_finished() {
+                // A task's end is seen by whoever owns its handle; several may wait here.
+                let consumer = locked(&slot.consumer).clone();
+                match consumer {
+                    Some(consumer) => consumer.ended().await,
+                    None => {
+                        let _ = tokio::time::timeout(Duration::from_millis(100), draining.changed()).await;
+                    }
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// What works and what does not.
+    #[must_use]
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// All metrics.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// For the status page.
+    #[must_use]
+    pub fn report(&self) -> Vec<ConsumerReport> {
+        self.health.report()
+    }
+
+    /// Whether every consumer runs and has read and finished all that is there. A moment later it may be untrue.
+    #[must_use]
+    pub fn caught_up(&self) -> bool {
+        self.slots.iter().all(|slot| {
+            let consumer = locked(&slot.consumer);
+            consumer.as_ref().is_some_and(|consumer| consumer.caught_up())
+        })
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        for slot in &self.slots {
+            slot.task.abort();
+            // The last handle stops the consumer's threads.
+            locked(&slot.consumer).take();
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What it takes to start one consumer.
+struct Launch {
+    config: Arc<config::Config>,
+    index: usize,
+    plugins: Arc<PluginLoader>,
+    pool: Arc<ComputePool>,
+    metrics: Arc<Metrics>,
+    health: Arc<ConsumerHealth>,
+    consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
+    draining: watch::Receiver<bool>,
+}
+
+impl Launch {
+    fn settings(&self) -> &config::Consumer {
+        &self.config.consumers[self.index]
+    }
+
+    /// Starts the consumer, however long it takes, and stays until it has ended.
+    async fn run(self) {
+        let mut draining = self.draining.clone();
+        let mut pause = Duration::from_millis(100);
+        let consumer = loop {
+            let started = tokio::select! {
+                started = self.start() => started,
+                () = drained(&mut draining) => return self.health.drained(),
+            };
+            let error = match started {
+                Ok(consumer) => break Arc::new(consumer),
+                Err(error) => error,
+            };
+            let name = &self.settings().name;
+            if error.class() != Class::Transient {
+                tracing::error!(consumer = %name, "does not start: {error}");
+                return self.health.stopped(error.to_string());
+            }
+            tracing::warn!(consumer = %name, "cannot start yet: {error}");
+            self.health.trouble(error.to_string());
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = drained(&mut draining) => return self.health.drained(),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
+        *locked(&self.consumer) = Some(Arc::clone(&consumer));
+        tokio::select! {
+            () = consumer.ended() => {}
+            () = drained(&mut draining) => consumer.drain().await,
+        }
+    }
+
+    async fn start(&self) -> Result<Consumer, StartError> {
+        let settings = self.settings();
+        let no_such =
+            |table, name: &String| StartError::NoSuch { consumer: settings.name.clone(), table, name: name.clone() };
+        let database =
+            self.config.databases.get(&settings.database).ok_or_else(|| no_such("database", &settings.database))?;
+        let cluster = self.config.kafka.get(&settings.kafka).ok_or_else(|| no_such("kafka", &settings.kafka))?;
+        let store = store::open(database)?;
+        let refused = |refusal| StartError::Refused { place: store.place(), refusal };
+        if let Some(refusal) = store.schema_state().await?.refusal() {
+            return Err(refused(refusal));
+        }
+        let targets = resolve(store.as_ref(), settings).await?;
+        let plugin = self.load_plugin().await?;
+        ungranted(plugin.description(), &targets)?;
+        let registration = Registration {
+            name: settings.name.clone(),
+            group: settings.group.clone(),
+            key_version: plugin.description().key_version,
+            plugin_digest: plugin.digest(),
+            started_from: serde_json::json!({ "start": start_text(settings.start) }),
+        };
+        // Invariant 10: one active key version per consumer.
+        let row = store.register_consumer(&registration).await?;
+        if let Some(refusal) = row.refusal(registration.key_version) {
+            return Err(refused(refusal));
+        }
+        let policy = Policy { older_than_retention: settings.ledger.older_than_retention, ..Policy::default() };
+        let parts = Parts {
+            name: settings.name.clone(),
+            start: settings.start,
+            lanes: settings.lanes,
+            limits: settings.batch,
+            drain_deadline: settings.revoke_deadline,
+            applier: Arc::new(Applier::new(settings.name.clone(), targets.into(), policy)),
+            store,
+            plugin,
+            context: Arc::new(EvaluateContext::of(settings)),
+            pool: Arc::clone(&self.pool),
+            health: Arc::clone(&self.health),
+            metrics: self.metrics.consumer(&settings.name),
+        };
+        let options = ClientOptions {
+            group: settings.group.clone(),
+            queue_bytes: settings.queue_bytes,
+            revoke_deadline: settings.revoke_deadline,
+        };
+        let topics = settings.topics.iter().map(|topic| topic.name.as_str().into()).collect();
+        Consumer::start(parts, |starts| {
+            let source = KafkaSource::new(&cluster.properties, &options, topics, settings.lanes, starts)?;
+            Ok(Arc::new(source) as Arc<dyn Source>)
+        })
+    }
+
+    /// Compiling takes seconds of CPU time: not on an async worker.
+    async fn load_plugin(&self) -> Result<Arc<dyn Plugin>, PluginError> {
+        let (plugins, config, index) = (Arc::clone(&self.plugins), Arc::clone(&self.config), self.index);
+        let loaded = tokio::task::spawn_blocking(move || plugins(&config.consumers[index])).await;
+        loaded.unwrap_or_else(|panic| Err(PluginError::Host { message: panic.to_string() }))
+    }
+}
+
+/// Resolves once the application drains, or is gone.
+async fn drained(draining: &mut watch::Receiver<bool>) {
+    let _ = draining.wait_for(|drain| *drain).await;
+}
+
+fn start_text(start: config::Start) -> String {
+    match start {
+        config::Start::Earliest => "earliest".to_owned(),
+        config::Start::Latest => "latest".to_owned(),
+        config::Start::Time(time_ms) => format!("{time_ms} ms since 1970"),
+    }
+}
+
+/// Holds every target against the catalog (R2.5); all faults at once.
+async fn resolve(store: &dyn Store, settings: &config::Consumer) -> Result<Vec<Target>, StartError> {
+    let (mut targets, mut faults) = (Vec::new(), Vec::new());
+    for spec in &settings.targets {
+        match merge::resolve(spec, &store.table_info(&spec.table).await?) {
+            Ok(target) => targets.push(target),
+            Err(found) => faults.extend(found.iter().map(ToString::to_string)),
+        }
+    }
+    if faults.is_empty() { Ok(targets) } else { Err(StartError::Targets(faults)) }
+}
+
+/// Invariant 7, as far as the plugin says beforehand what it writes.
+fn ungranted(description: &Description, targets: &[Target]) -> Result<(), PluginError> {
+    let refuse = |message| Err(PluginError::NotGranted { plugin: description.name.clone(), message });
+    for (name, columns) in &description.targets {
+        let Some(target) = targets.iter().find(|target| target.spec.name == *name) else {
+            return refuse(format!("it writes a target {name}, which no [[consumer.target]] grants"));
+        };
+        let granted = |column: &&String| target.spec.columns.iter().any(|granted| granted.name == **column);
+        if let Some(column) = columns.iter().find(|column| !granted(column)) {
+            return refuse(format!("it writes column {column} of target {name}, which `columns` does not grant"));
+        }
+    }
+    Ok(())
+}
