@@ -7,6 +7,8 @@
 //! Delivery: a partition's offsets are handed out without gap and without repeat within one generation. After a crash,
 //! a rebalance or a fence they start again where [`StartPoints`] says, which is never ahead of the database.
 
+#[cfg(test)]
+mod conformance;
 pub mod kafka;
 pub mod memory;
 mod positions;

@@ -21,6 +21,12 @@ impl Receipt {
         Self { partition, generation, next_offset, checkpoint_id }
     }
 
+    /// For tests of sources, which have no store.
+    #[cfg(test)]
+    pub(crate) fn forged(partition: Arc<TopicPartition>, generation: u64, next_offset: i64) -> Self {
+        Self::new(partition, generation, next_offset, Uuid::nil())
+    }
+
     /// The partition, with its topic id.
     #[must_use]
     pub fn partition(&self) -> &Arc<TopicPartition> {
