@@ -17,7 +17,7 @@ use crate::{
     merge::{self, Target},
     metrics::Metrics,
     pipeline::{Consumer, Parts},
-    plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError},
+    plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError, Runtime},
     source::{
         Source, SourceError,
         kafka::{ClientOptions, KafkaSource},
@@ -97,6 +97,15 @@ struct Slot {
 }
 
 impl App {
+    /// Starts every consumer with its WebAssembly plugin. See [`start_with`](App::start_with).
+    ///
+    /// # Errors
+    /// Where the plugin engine does not run on this machine, or the system gives no threads.
+    pub fn start(config: config::Config) -> Result<Self, StartError> {
+        let runtime = Runtime::new(None)?;
+        Self::start_with(config, Arc::new(move |consumer: &config::Consumer| runtime.load(&consumer.plugin)))
+    }
+
     /// Starts every consumer. Returns at once: what keeps a consumer from starting is in [`health`](App::health); what
     /// passes by itself (a database that is away) is tried again, anything else stops that consumer alone.
     ///

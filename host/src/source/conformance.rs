@@ -100,7 +100,7 @@ impl Broker for Mock {
             ("bootstrap.servers".to_owned(), self.cluster.bootstrap_servers()),
             ("heartbeat.interval.ms".to_owned(), "200".to_owned()),
             // The embedded broker waits for a joining member's session time-out, less a second.
-            ("session.timeout.ms".to_owned(), "2000".to_owned()),
+            ("session.timeout.ms".to_owned(), "6000".to_owned()),
         ]);
         let options = ClientOptions { group: "g".into(), queue_bytes: 1 << 20, revoke_deadline: REVOKE };
         Arc::new(KafkaSource::new(&properties, &options, vec![TOPIC.into()], lanes, starts).unwrap())
