@@ -3,8 +3,8 @@
 //! The path of a record: `source` → [`plugin`] → [`store`] (one transaction) → receipt → offset commit, driven by
 //! `pipeline`. ARCHITECTURE.md has the layout, the glossary and the invariants cited in comments.
 
-pub mod check;
 pub mod app;
+pub mod check;
 pub mod class;
 pub mod cli;
 pub mod config;
