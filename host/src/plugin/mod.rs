@@ -14,7 +14,7 @@ mod wasm;
 
 use bytes::Bytes;
 pub use error::{Entry, Limit, PluginError};
-pub use evaluate::{EvaluateContext, evaluate, identities};
+pub use evaluate::{EvaluateContext, evaluate};
 pub use pool::{ComputePool, Pending};
 pub use wasm::Runtime;
 

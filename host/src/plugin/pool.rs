@@ -65,7 +65,10 @@ impl ComputePool {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Pending<T>, PluginError> {
         let (answer, pending) = oneshot::channel();
+        // So that what a plugin logs says for whom.
+        let span = tracing::Span::current();
         let job = Box::new(move || {
+            let _entered = span.enter();
             // A panic here is a bug of the host's: it ends this job, not the thread that the other lanes need.
             let result = catch_unwind(AssertUnwindSafe(job))
                 .map_err(|panic| PluginError::Host { message: panic_text(panic.as_ref()) });

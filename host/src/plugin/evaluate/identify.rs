@@ -40,10 +40,15 @@ pub(super) fn seed(id: &MessageId) -> u32 {
     id.as_str().bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A plugin's code becomes a metric's label and a filter: short, plain, never empty.
+/// A plugin's code becomes a metric's label and a filter: short, plain, never empty, and never one of the host's own
+/// `plugin-…`, which say that the plugin broke.
 pub(super) fn code(word: String) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !word.is_empty() && word.len() <= 64 && word.chars().all(fine) { word } else { "plugin-reject".to_owned() }
+    if !word.starts_with("plugin-") && !word.is_empty() && word.len() <= 64 && word.chars().all(fine) {
+        word
+    } else {
+        "plugin-reject".to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +67,7 @@ mod tests {
         assert_eq!(code("bad-json".into()), "bad-json");
         assert_eq!(code(String::new()), "plugin-reject");
         assert_eq!(code("two words".into()), "plugin-reject");
+        assert_eq!(code("plugin-trap".into()), "plugin-reject");
         assert_eq!(code("x".repeat(65)), "plugin-reject");
     }
 }

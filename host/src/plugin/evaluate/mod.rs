@@ -12,10 +12,9 @@ pub use context::EvaluateContext;
 use grant::Resolved;
 use message::Prepared;
 
-use super::{Accepted, ComputeResult, Computed, Entry, KeyResult, Limit, Message, Plugin, PluginError};
+use super::{Accepted, ComputeResult, Computed, Entry, Limit, Message, Plugin, PluginError};
 use crate::{
     class::Class,
-    identity::Identity,
     outcome::{Change, Evaluated, Rejection, Verdict},
     record::Batch,
     value::Value,
@@ -58,10 +57,10 @@ impl Isolation<'_> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let error = match attempt(self.plugin, messages, times, self.context) {
+        let Broke { error, .. } = match attempt(self.plugin, messages, times, self.context) {
             Ok(evaluated) => return Ok(evaluated),
-            Err(error) if error.class() == Class::Poison => error,
-            Err(error) => return Err(error),
+            Err(broke) if broke.error.class() == Class::Poison => broke,
+            Err(broke) => return Err(*broke.error),
         };
         if messages.len() > 1 {
             let middle = messages.len() / 2;
@@ -71,16 +70,18 @@ impl Isolation<'_> {
         }
         // Invariant 6: alone, and twice.
         match attempt(self.plugin, messages, times, self.context) {
-            Err(error) if error.class() == Class::Poison => self.reject(&error).map(|one| vec![one]),
+            Err(broke) if broke.error.class() == Class::Poison => self.reject(broke).map(|one| vec![one]),
+            Err(broke) => Err(*broke.error),
             Ok(evaluated) => {
                 tracing::warn!(plugin = %self.plugin.description().name, %error, "the plugin broke once and not again");
                 Ok(evaluated)
             }
-            Err(error) => Err(error),
         }
     }
 
-    fn reject(&mut self, error: &PluginError) -> Result<Evaluated, PluginError> {
+    /// The record that stood alone. Who it is stays known where extract-keys said it: if it was applied before, it is a
+    /// duplicate still, and if it is corrected, the correction supersedes it.
+    fn reject(&mut self, Broke { error, identified }: Broke) -> Result<Evaluated, PluginError> {
         self.broken += 1;
         if self.broken > self.context.max_broken {
             return Err(PluginError::Broken {
@@ -92,7 +93,21 @@ impl Isolation<'_> {
             });
         }
         let rejection = Rejection::new(error.code(), error.to_string());
-        Ok(Evaluated { identity: None, verdict: Verdict::Reject(rejection) })
+        let identity = identified.into_iter().next().and_then(|one| one.identity);
+        Ok(Evaluated { identity, verdict: Verdict::Reject(rejection) })
+    }
+}
+
+/// How an attempt ended, and what it knew by then.
+struct Broke {
+    error: Box<PluginError>,
+    /// What extract-keys said, where it came that far.
+    identified: Vec<Evaluated>,
+}
+
+impl From<PluginError> for Broke {
+    fn from(error: PluginError) -> Self {
+        Self { error: Box::new(error), identified: Vec::new() }
     }
 }
 
@@ -102,26 +117,25 @@ fn attempt(
     messages: &[Message],
     times: &[Option<i64>],
     context: &EvaluateContext,
-) -> Result<Vec<Evaluated>, PluginError> {
+) -> Result<Vec<Evaluated>, Broke> {
     let mut instance = plugin.instance(messages.len())?;
-    let broke = |entry, message: String| PluginError::Contract {
+    let broke = |message: String| PluginError::Contract {
         plugin: plugin.description().name.clone(),
-        entry,
+        entry: Entry::ExtractKeys,
         batch: messages.len(),
         message,
     };
 
     let keys = instance.extract_keys(messages)?;
     if keys.len() != messages.len() {
-        let text = format!("{} results for {} messages", keys.len(), messages.len());
-        return Err(broke(Entry::ExtractKeys, text));
+        return Err(broke(format!("{} results for {} messages", keys.len(), messages.len())).into());
     }
     let mut evaluated = Vec::with_capacity(messages.len());
     let mut accepted = Vec::with_capacity(messages.len());
     for (place, (key, message)) in keys.into_iter().zip(messages).enumerate() {
         let one = identify::identify(key, message);
         if let Some(identity) = &one.identity {
-            let index = u32::try_from(place).map_err(|_| broke(Entry::ExtractKeys, "batch too long".to_owned()))?;
+            let index = u32::try_from(place).map_err(|_| broke("more messages than it can count".to_owned()))?;
             let seed = identify::seed(&identity.message_id);
             accepted.push(Accepted { index, record_time_ms: times[place], seed });
         }
@@ -132,8 +146,13 @@ fn attempt(
     if accepted.is_empty() {
         return Ok(evaluated);
     }
-    let computed = instance.compute(&accepted)?;
-    let verdicts = Verdicts { plugin, context, batch: messages.len() }.of(computed, accepted.len())?;
+    let computed = instance.compute(&accepted);
+    let checked =
+        computed.and_then(|computed| Verdicts { plugin, context, batch: messages.len() }.of(computed, accepted.len()));
+    let verdicts = match checked {
+        Ok(verdicts) => verdicts,
+        Err(error) => return Err(Broke { error: Box::new(error), identified: evaluated }),
+    };
     let places = accepted.iter().filter_map(|one| usize::try_from(one.index).ok());
     for (place, verdict) in places.zip(verdicts) {
         evaluated[place].verdict = verdict;
@@ -200,28 +219,6 @@ impl Verdicts<'_> {
     fn name(&self) -> String {
         self.plugin.description().name.clone()
     }
-}
-
-/// The identities that a plugin gives to a batch, `None` where it gives none: extract-keys alone, in one fresh
-/// instance. For gates that compare keys without computing anything.
-///
-/// # Errors
-/// Any error of the plugin's; nothing is isolated.
-pub fn identities(
-    plugin: &dyn Plugin,
-    batch: &Batch,
-    context: &EvaluateContext,
-) -> Result<Vec<Option<Identity>>, PluginError> {
-    let Prepared { messages, places, .. } = message::prepare(batch, context);
-    let mut found = vec![None; batch.records.len()];
-    if messages.is_empty() {
-        return Ok(found);
-    }
-    let keys: Vec<KeyResult> = plugin.instance(messages.len())?.extract_keys(&messages)?;
-    for ((place, key), message) in places.into_iter().zip(keys).zip(&messages) {
-        found[place] = identify::identify(key, message).identity;
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     config::PluginLimits,
     merge::Operation,
-    plugin::{Body, Instance, RawIdentity, RawInstant, Shape, native::Native},
+    plugin::{Body, Instance, KeyResult, RawIdentity, RawInstant, Shape, native::Native},
 };
 
 fn context() -> EvaluateContext {
@@ -112,6 +112,15 @@ fn a_record_that_breaks_plugin_or_contract_stands_alone() {
             "apply 1"
         ]
     );
+}
+
+/// A redelivered event that was applied once is a duplicate, though the plugin breaks on it now; and the correction of a
+/// dead one has to find it.
+#[test]
+fn who_a_broken_record_is_stays_known() {
+    let evaluated = evaluate(&plugin(), &texts(["one", "keys!", "compute!", "many"]), &context()).unwrap();
+    let ids: Vec<_> = evaluated.iter().map(|one| one.identity.as_ref().map(|id| id.message_id.as_str())).collect();
+    assert_eq!(ids, [Some("one"), None, Some("compute!"), Some("many")]);
 }
 
 #[test]

@@ -243,6 +243,24 @@ fn what_is_no_plugin_is_refused_with_advice() {
     assert!(error.to_string().starts_with("plugin /nowhere.wasm: cannot be read: "), "{error}");
 }
 
+/// What gives another result on another machine, or needs more than one thread, does not even compile.
+#[test]
+fn what_is_not_deterministic_is_refused() {
+    for (what, module) in [
+        ("threads", "(memory 1 1 shared)"),
+        ("atomics", "(memory 1) (func (drop (i32.atomic.load (i32.const 0))))"),
+        ("relaxed simd", "(func (param v128) (result v128) (i8x16.relaxed_swizzle (local.get 0) (local.get 0)))"),
+        ("memory64", "(memory i64 1)"),
+        ("tail calls", "(func $f (return_call $f))"),
+        ("gc", "(type (struct (field i32)))"),
+        ("exceptions", "(tag (param i32))"),
+    ] {
+        let component = wat::parse_str(format!("(component (core module {module}))")).unwrap();
+        let error = File::new(&component).load(None).err().unwrap().to_string();
+        assert!(error.contains("cannot be compiled"), "{what}: {error}");
+    }
+}
+
 #[test]
 fn a_pin_is_held() {
     let file = File::new(&Guest::default().module());
