@@ -1,12 +1,11 @@
 //! A naive model of tables in memory: one change at a time, by the rules as the documentation states them. The oracle
 //! of property tests; it shares no code with what it judges.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Add,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cell, Guard, Merge, Operation, TableName, Target, TypedChange};
+use bigdecimal::BigDecimal;
+
+use super::{Cell, ColumnType, Guard, Merge, Operation, TableName, Target, TypedChange};
 
 /// A row by column name. Columns never written are absent and mean NULL.
 pub type ModelRow = BTreeMap<String, Cell>;
@@ -105,7 +104,7 @@ impl Model {
             row.extend(given);
             row.insert(soft.column.clone(), Cell::Bool(true));
         } else {
-            for declared in &spec.columns {
+            for (column, declared) in spec.columns.iter().enumerate() {
                 let new = given[&declared.name].clone();
                 let before = if there.is_some() { old(&declared.name) } else { Cell::Null };
                 let merged = match declared.merge {
@@ -114,7 +113,7 @@ impl Model {
                     Merge::Keep => [before, new].into_iter().find(|c| *c != Cell::Null).unwrap_or(Cell::Null),
                     Merge::Greatest => [before, new].into_iter().max().unwrap_or(Cell::Null),
                     Merge::Least => [before, new].into_iter().filter(|c| *c != Cell::Null).min().unwrap_or(Cell::Null),
-                    Merge::Add => plus(&before, &new),
+                    Merge::Add => plus(&target.columns[column].column_type, &before, &new),
                 };
                 row.insert(declared.name.clone(), merged);
             }
@@ -135,15 +134,17 @@ impl Model {
     }
 }
 
-fn plus(a: &Cell, b: &Cell) -> Cell {
-    match (a, b) {
-        (Cell::Null, Cell::Null) => Cell::Int(0),
-        (Cell::Null, Cell::Int(x)) | (Cell::Int(x), Cell::Null) => Cell::Int(*x),
-        (Cell::Null, Cell::Decimal(x)) | (Cell::Decimal(x), Cell::Null) => Cell::Decimal(x.clone()),
+fn plus(column_type: &ColumnType, a: &Cell, b: &Cell) -> Cell {
+    let zero = match column_type {
+        ColumnType::Numeric(_) => Cell::Decimal(BigDecimal::from(0)),
+        ColumnType::Float(_) => Cell::float(0.0),
+        _ => Cell::Int(0),
+    };
+    let number = |cell: &Cell| if *cell == Cell::Null { zero.clone() } else { cell.clone() };
+    match (number(a), number(b)) {
         (Cell::Int(x), Cell::Int(y)) => Cell::Int(x + y),
-        (Cell::Decimal(x), Cell::Decimal(y)) => Cell::Decimal(x.add(y)),
-        (Cell::Null, Cell::Float(x)) | (Cell::Float(x), Cell::Null) => Cell::Float(*x),
-        (Cell::Float(x), Cell::Float(y)) => Cell::float(Cell::float_value(*x) + Cell::float_value(*y)),
-        _ => a.clone(),
+        (Cell::Decimal(x), Cell::Decimal(y)) => Cell::Decimal(x + y),
+        (Cell::Float(x), Cell::Float(y)) => Cell::float(Cell::float_value(x) + Cell::float_value(y)),
+        (x, _) => x,
     }
 }

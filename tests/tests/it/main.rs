@@ -8,6 +8,7 @@ mod documents;
 mod guarded_kafka;
 mod harness;
 mod licences;
+mod merge_property;
 mod payments;
 mod recovery;
 mod volume;

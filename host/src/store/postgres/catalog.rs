@@ -125,9 +125,9 @@ impl Lane {
             .ask_tree(
                 "SELECT c.relname::text, i.indimmediate, i.indisvalid AND i.indisready AND i.indislive, \
                  i.indpred IS NULL AND i.indexprs IS NULL AND i.indrelid = $1::oid AND NOT EXISTS ( \
-                   SELECT FROM unnest(i.indkey::int[], i.indcollation::oid[]) k(attnum, collation) \
+                   SELECT FROM unnest(i.indkey::int[], i.indcollation::oid[]) k(attnum, coll) \
                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
-                   WHERE k.collation IS NOT NULL AND k.collation <> a.attcollation), \
+                   WHERE k.coll IS NOT NULL AND k.coll <> a.attcollation), \
                  i.indisexclusion, \
                  ARRAY(SELECT a.attname::text FROM generate_series(0, i.indnkeyatts - 1) k \
                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[k] ORDER BY k) \
