@@ -11,4 +11,5 @@ mod licences;
 mod merge_property;
 mod payments;
 mod recovery;
+mod store;
 mod volume;

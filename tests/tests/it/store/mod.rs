@@ -1,0 +1,84 @@
+//! What every store must do, run on each of them.
+
+mod chain;
+mod duplicates;
+mod faulty;
+mod fixture;
+mod lost_commit;
+mod poison;
+mod reports;
+mod transitions;
+mod values;
+
+/// Each case on each dialect.
+macro_rules! conformance {
+    ($($module:ident: $($case:ident),+ $(,)?;)+) => {
+        mod on_sqlite {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let fixture = super::fixture::sqlite().await;
+                    super::$module::$case(&fixture).await;
+                    fixture.prove().await;
+                }
+            )+)+
+        }
+
+        mod on_postgres {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let fixture = super::fixture::postgres().await;
+                    super::$module::$case(&fixture).await;
+                    fixture.prove().await;
+                }
+            )+)+
+        }
+    };
+}
+
+conformance! {
+    duplicates:
+        the_same_id_twice_is_applied_once,
+        two_consumers_process_the_same_event,
+        two_connections_at_once_apply_an_id_once,
+        another_payload_is_kept_and_counted,
+        known_ids_are_duplicates_whatever_the_plugin_says,
+        attempts_are_capped_and_the_rest_is_counted,
+        an_input_from_before_the_horizon_is_never_first,
+        too_old_inputs_may_be_only_counted;
+    chain:
+        one_of_two_sessions_extends_a_link,
+        a_move_fences_the_zombie,
+        a_genesis_is_made_once,
+        another_key_version_commits_nothing,
+        gaps_and_empty_runs_tile,
+        a_hole_is_found;
+    lost_commit:
+        a_commit_whose_answer_is_lost_is_found,
+        a_commit_that_was_never_sent_is_done_again,
+        a_commit_that_comes_late_is_waited_for,
+        a_broken_call_leaves_nothing_behind;
+    poison:
+        one_poison_row_amid_a_thousand,
+        of_two_rows_that_fail_together_the_second_is_poison,
+        a_new_constraint_trips_the_breaker,
+        a_corrected_republish_supersedes_its_dead_letter,
+        the_correction_in_the_same_batch_is_applied,
+        a_deferred_constraint_blames_its_record,
+        values_that_do_not_fit_are_dead_letters;
+    transitions:
+        refused_steps_are_dead_letters_of_their_own_kind,
+        late_events_do_not_trip_the_breaker,
+        a_refused_inserter_cuts_the_batch,
+        poison_takes_its_step_back,
+        stale_versions_are_counted_and_deletes_stay;
+    values:
+        every_value_arrives_in_every_column_that_takes_it,
+        dead_letters_keep_the_raw_input;
+    reports:
+        figures_add_up,
+        the_schema_is_migrated_once,
+        registering_again_changes_no_key_version,
+        totals_are_exact;
+}
