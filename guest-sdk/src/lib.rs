@@ -80,6 +80,11 @@
 //! # use std::str::FromStr;
 //! ```
 //!
+//! # Testing
+//!
+//! [`testing::run`] runs a batch natively; [`testing::assert_each_stands_alone`] holds the plugin to what it promises: an
+//! event gives the same answer alone, in any order, and twice.
+//!
 //! # Building
 //!
 //! `Cargo.toml` needs `crate-type = ["cdylib", "lib"]`; `tidegate plugin build DIR` does the rest: it compiles for
@@ -153,6 +158,15 @@ pub use stop::{Fault, Stop, reject, skip};
 /// }
 ///
 /// assert_eq!(Customer::COLUMNS, ["id", "type"]);
+/// ```
+///
+/// A row without a target does not compile:
+///
+/// ```compile_fail
+/// #[derive(tidegate_guest::Row)]
+/// struct Customer {
+///     id: String,
+/// }
 /// ```
 pub use tidegate_guest_derive::Row;
 pub use value::{IntoValue, Json, Timestamp};

@@ -83,7 +83,7 @@ pub fn run<P: Plugin>(settings: &str, messages: impl IntoIterator<Item = Message
     for (index, key) in (0..).zip(session.extract_keys(&messages)) {
         verdicts.push(match key {
             KeyResult::Identity(identity) => {
-                accepted.push(Accepted { index, record_time_ms: None, seed: index });
+                accepted.push(Accepted { index, record_time_ms: None, seed: seed(&identity.message_id) });
                 Verdict::Apply { identity, rows: Vec::new() }
             }
             KeyResult::Skip(why) => Verdict::Skip(why),
@@ -109,6 +109,29 @@ pub fn run<P: Plugin>(settings: &str, messages: impl IntoIterator<Item = Message
         }
     }
     verdicts
+}
+
+/// The seed that the host gives: 32-bit FNV-1a over the message id.
+fn seed(id: &str) -> u32 {
+    id.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Holds a plugin to what every plugin promises: an event gives the same answer alone, in reverse order and in a batch
+/// that holds everything twice. Worth a test in each plugin, over its golden cases.
+///
+/// # Panics
+/// Where an answer depends on company or order, and as [`run`].
+pub fn assert_each_stands_alone<P: Plugin>(settings: &str, messages: &[Message]) {
+    let expected = run::<P>(settings, messages.iter().cloned());
+    for (message, expected) in messages.iter().zip(&expected) {
+        let alone = run::<P>(settings, [message.clone()]);
+        assert_eq!(&alone[0], expected, "alone, this message gives another answer: {message:?}");
+    }
+    let mut reversed = run::<P>(settings, messages.iter().rev().cloned());
+    reversed.reverse();
+    assert_eq!(reversed, expected, "in reverse order, the messages give other answers");
+    let twice = run::<P>(settings, messages.iter().chain(messages).cloned());
+    assert_eq!(twice, [expected.clone(), expected].concat(), "seen twice, the messages give other answers");
 }
 
 #[cfg(test)]
@@ -176,6 +199,49 @@ mod tests {
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].values["n"], Value::Integer(1));
         assert_eq!((rows[1].operation, rows[1].values.len()), (Operation::Delete, 1));
+    }
+
+    #[test]
+    fn words_stand_alone() {
+        assert_each_stands_alone::<Words>(
+            "{}",
+            &["one", "skip", "late", "two"].map(|text| Message::from_text("s", text)),
+        );
+    }
+
+    /// Numbers what it sees: the mistake of an offset for a key, made by hand.
+    struct Counting(std::cell::Cell<u32>);
+
+    impl Plugin for Counting {
+        type Settings = NoSettings;
+        type Event = u32;
+
+        fn describe() -> Describe {
+            Describe::new("counting", "1")
+        }
+
+        fn configure(_: NoSettings) -> Result<Self, String> {
+            Ok(Self(std::cell::Cell::new(0)))
+        }
+
+        fn parse(&self, _: &Message) -> Result<u32, Stop> {
+            self.0.set(self.0.get() + 1);
+            Ok(self.0.get())
+        }
+
+        fn key(&self, event: &u32) -> Identity {
+            Identity::new(event.to_string(), "a")
+        }
+
+        fn compute(&self, _: u32, _: &Context, _: &mut Rows) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "alone, this message gives another answer")]
+    fn a_key_made_up_here_is_found() {
+        assert_each_stands_alone::<Counting>("{}", &["a", "b"].map(|text| Message::from_text("s", text)));
     }
 
     #[test]

@@ -152,7 +152,7 @@ tidegate_guest::export!(OrderSummary);
 
 #[cfg(test)]
 mod tests {
-    use tidegate_guest::testing::{Verdict, run};
+    use tidegate_guest::testing::{Verdict, assert_each_stands_alone, run};
 
     use super::*;
 
@@ -189,6 +189,12 @@ mod tests {
         assert_eq!(row["last_event_version"], Value::Integer(0));
         assert_eq!(row["captured_minor"], Value::Integer(1000));
         assert_eq!(one(event("payment.failed", "10", "EUR")).row("order_summary")["status"], Value::Null);
+    }
+
+    #[test]
+    fn each_event_stands_alone() {
+        let kinds = ["order.placed", "payment.captured", "order.noted", "payment.failed"];
+        assert_each_stands_alone::<OrderSummary>("{}", &kinds.map(|kind| event(kind, "10", "EUR")));
     }
 
     #[test]

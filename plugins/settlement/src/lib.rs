@@ -119,7 +119,7 @@ tidegate_guest::export!(Settlement);
 
 #[cfg(test)]
 mod tests {
-    use tidegate_guest::testing::{Verdict, run};
+    use tidegate_guest::testing::{Verdict, assert_each_stands_alone, run};
 
     use super::*;
 
@@ -158,6 +158,12 @@ mod tests {
         assert_eq!(one("{}", "[]").code(), Some("bad-json"));
         assert_eq!(one("{}", &CAPTURED.replace("49.90", "-1")).code(), Some("bad-amount"));
         assert_eq!(one("{}", &CAPTURED.replace("49.90", "\"much\"")).code(), Some("bad-json"));
+    }
+
+    #[test]
+    fn each_event_stands_alone() {
+        let events = [CAPTURED, "{", &CAPTURED.replace("9001", "9002"), r#"{"type":"order.placed"}"#];
+        assert_each_stands_alone::<Settlement>("{}", &events.map(|event| Message::from_text("default", event)));
     }
 
     #[test]

@@ -301,7 +301,7 @@ fn a_busy_machine_rejects_nothing() {
     evaluate(plugin.as_ref(), &slow, &context(&patient)).unwrap();
     let used = cpu::thread_time() - before;
 
-    let limits = PluginLimits { cpu_base: used * 3, cpu_per_event: Duration::ZERO, ..Guest::default().limits };
+    let limits = PluginLimits { cpu_base: used * 5, cpu_per_event: Duration::ZERO, ..Guest::default().limits };
     let tight = Guest { limits, ..Guest::default() };
     let plugin = tight.load().unwrap();
     let stop = AtomicBool::new(false);
