@@ -11,7 +11,7 @@ CREATE TABLE settlements (
 CREATE TABLE order_summary (
   order_id           varchar(120) PRIMARY KEY,
   customer           varchar(120),
-  status             text,                 -- 1-placed … 6-refunded: the furthest that was seen
+  stage              bigint,               -- the furthest seen: 1 placed, 2 authorized, 3 paid, 4 shipped, 5 cancelled, 6 refunded
   ordered_minor      bigint       NOT NULL, -- amounts in cents
   captured_minor     bigint       NOT NULL,
   refunded_minor     bigint       NOT NULL,

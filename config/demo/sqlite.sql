@@ -12,7 +12,7 @@ CREATE TABLE settlements (
 CREATE TABLE order_summary (
   order_id           TEXT    NOT NULL PRIMARY KEY,
   customer           TEXT,
-  status             TEXT,                  -- 1-placed … 6-refunded: the furthest that was seen
+  stage              INTEGER,               -- the furthest seen: 1 placed, 2 authorized, 3 paid, 4 shipped, 5 cancelled, 6 refunded
   ordered_minor      INTEGER NOT NULL,      -- amounts in cents
   captured_minor     INTEGER NOT NULL,
   refunded_minor     INTEGER NOT NULL,

@@ -61,6 +61,9 @@ const REWINDS: &str = "FROM checkpoints WHERE kind = 'm' AND next_offset < first
 pub(super) const REPEATED_ATTEMPTS: &str =
     "SELECT input_id, count(*) FROM processed_input_attempts GROUP BY input_id HAVING count(*) > 1";
 
+const REPEATED_INPUTS: &str = "SELECT consumer_name, input_id FROM processed_input_attempts \
+     GROUP BY consumer_name, input_id HAVING count(*) > 1";
+
 /// How far every consumer is in every partition.
 pub(super) async fn chains(database: &Database, broker: &Broker) -> Result<Vec<Chain>, DemoError> {
     let rows = database.ask(CHAINS).await?;
@@ -154,8 +157,10 @@ pub(super) struct Measurements {
     /// Records in each topic, as the broker has it.
     pub(super) in_broker: BTreeMap<Feed, i64>,
     pub(super) services: BTreeMap<Service, Measured>,
-    /// Ids that arrived more than once, at one consumer or at several.
-    pub(super) repeated_ids: i64,
+    /// Rows of [`REPEATED_ATTEMPTS`]: an event that two consumers read is in it, too.
+    pub(super) repeated_attempts: i64,
+    /// Inputs that came to the same consumer more than once.
+    pub(super) repeated_inputs: i64,
     /// Offsets that each consumer's group has committed in Kafka, summed; only asked once the host has ended.
     pub(super) committed: BTreeMap<Service, i64>,
     /// Links of a chain that do not fit their predecessor.
@@ -191,7 +196,8 @@ pub(super) async fn measure(database: &Database, broker: &Broker, ends: &Ends) -
     Ok(Measurements {
         in_broker: Feed::ALL.into_iter().map(|f| (f, ends.records(&[f]))).collect(),
         services,
-        repeated_ids: database.count_rows(REPEATED_ATTEMPTS).await?,
+        repeated_attempts: database.count_rows(REPEATED_ATTEMPTS).await?,
+        repeated_inputs: database.count_rows(REPEATED_INPUTS).await?,
         committed: BTreeMap::new(),
         torn_links: database.number("count(*)", TORN_LINKS).await?,
     })

@@ -5,8 +5,6 @@
 //! file as anybody would ([`configuration`]) → the producer ([`producer`], telling a [`story`]) while the [`watch`]
 //! follows the checkpoints → [`measure`] → [`proof`] → [`summary`] or JSON.
 
-#![allow(dead_code, reason = "the run that uses it is being wired")]
-
 mod broker;
 mod configuration;
 mod database;

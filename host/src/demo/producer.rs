@@ -101,9 +101,19 @@ impl Producer {
                 self.client.poll(early.min(Duration::from_millis(50)));
             }
         }
-        for publication in self.story.close() {
-            self.publish(&publication)?;
-        }
+        let rest = self.story.close();
+        self.publish_all(&rest)
+    }
+
+    /// Publishes what was broken once more, corrected.
+    pub(super) fn correct(&mut self) -> Result<(), DemoError> {
+        let corrections = self.story.corrections();
+        self.publish_all(&corrections)
+    }
+
+    /// Publishes these and waits until the broker has confirmed everything.
+    fn publish_all(&self, publications: &[Publication]) -> Result<(), DemoError> {
+        publications.iter().try_for_each(|publication| self.publish(publication))?;
         self.client.flush(PATIENCE).map_err(|e| error(&self.broker, "wait for the last records", &e))?;
         match self.produced.refused.load(Ordering::Relaxed) {
             0 => Ok(()),
@@ -166,6 +176,7 @@ mod tests {
         let story = Story::new(1, PARTITIONS, 0);
         let mut producer = Producer::new(Arc::clone(&broker), pace, Arc::clone(&produced), story).unwrap();
         producer.run(Plan { events: Some(2_000), per_second: None }).unwrap();
+        producer.correct().unwrap();
         let ends = Ends::ask(&broker).unwrap();
         for feed in Feed::ALL {
             assert_eq!(ends.records(&[feed]), producer.story.oracle().published_to(feed));

@@ -115,6 +115,7 @@ pub(super) mod tests {
         let mut story = Story::new(42, 6, 0);
         (0..2_000).for_each(|_| drop(story.next_event()));
         story.close();
+        story.corrections();
         let oracle = story.oracle().clone();
         let of = |service: Service| {
             let e = oracle.expected(service);
@@ -141,7 +142,17 @@ pub(super) mod tests {
         let services: BTreeMap<_, _> = Service::ALL.into_iter().map(|s| (s, of(s))).collect();
         let in_broker = Feed::ALL.into_iter().map(|f| (f, oracle.published_to(f))).collect();
         let committed = services.iter().map(|(s, m)| (*s, m.outcomes.consumed)).collect();
-        (oracle, Measurements { in_broker, services, repeated_ids: 99, committed, torn_links: 0 })
+        (
+            oracle,
+            Measurements {
+                in_broker,
+                services,
+                repeated_attempts: 999,
+                repeated_inputs: 250,
+                committed,
+                torn_links: 0,
+            },
+        )
     }
 
     fn failing(oracle: &Oracle, measured: &Measurements) -> Vec<&'static str> {

@@ -31,11 +31,6 @@ impl Random {
     pub(super) fn chance(&mut self, of: u64, out_of: u64) -> bool {
         self.below(out_of) < of
     }
-
-    /// One of these.
-    pub(super) fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[self.index(list.len())]
-    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,8 @@ impl Report {
         object.insert("events".into(), self.events.into());
         object.insert("seed".into(), self.seed.into());
         object.insert("produced".into(), self.measured.in_broker.values().sum::<i64>().into());
-        object.insert("repeated_ids".into(), self.measured.repeated_ids.into());
+        object.insert("repeated_attempts".into(), self.measured.repeated_attempts.into());
+        object.insert("repeated_inputs".into(), self.measured.repeated_inputs.into());
         object.insert("consumers".into(), consumers.into());
         object.insert("proofs".into(), self.proofs.iter().map(proof).collect());
         object.insert("database".into(), self.places.database.clone().into());

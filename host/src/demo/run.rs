@@ -59,18 +59,20 @@ async fn play(
     let per_second = watched.then(|| (options.events / 8).max(3_000));
     let plan = Plan { events: Some(options.events), per_second };
     let producer = tokio::select! {
-        producer = follow(watch, host, producer, plan) => producer?,
+        producer = act(watch, host, producer, plan) => producer?,
         () = interrupt.wait() => return Err(DemoError::Interrupted),
     };
     if !options.keep_running {
         return Ok(producer);
     }
     let interim = report(options, stage, watch, &producer, Some(host)).await?;
-    if !options.json {
-        watch.pause(|| show(options, &interim));
-    }
-    let drip = Plan { events: None, per_second: Some(DRIP) };
-    let going_on = follow(watch, host, producer, drip);
+    watch.pause(|| {
+        if !options.json {
+            show(options, &interim);
+        }
+        eprintln!("\nGoing on with {DRIP} events a second; Ctrl-C ends it, with the proofs once more.");
+    });
+    let going_on = act(watch, host, producer, Plan { events: None, per_second: Some(DRIP) });
     tokio::pin!(going_on);
     tokio::select! {
         ended = &mut going_on => return ended,
@@ -82,21 +84,31 @@ async fn play(
     }
 }
 
-/// Runs the producer as planned on a thread of its own, until it has ended and every consumer has caught up.
-async fn follow(watch: &Watch, host: &Host, mut producer: Producer, plan: Plan) -> Result<Producer, DemoError> {
+/// Produces as planned; then, once every consumer has seen all of it, what was broken, corrected.
+async fn act(watch: &Watch, host: &Host, producer: Producer, plan: Plan) -> Result<Producer, DemoError> {
+    let producer = follow(watch, host, producer, move |producer| producer.run(plan)).await?;
+    follow(watch, host, producer, Producer::correct).await
+}
+
+/// Lets the producer work on a thread of its own, until it has ended and every consumer has caught up.
+async fn follow(
+    watch: &Watch,
+    host: &Host,
+    mut producer: Producer,
+    work: impl FnOnce(&mut Producer) -> Result<(), DemoError> + Send + 'static,
+) -> Result<Producer, DemoError> {
     let ended = Arc::new(AtomicBool::new(false));
     let thread = tokio::task::spawn_blocking({
         let ended = Arc::clone(&ended);
         move || {
-            let result = producer.run(plan);
+            let result = work(&mut producer);
             ended.store(true, Ordering::Release);
             result.map(|()| producer)
         }
     });
     let caught_up = watch.until_caught_up(|| !ended.load(Ordering::Acquire), || host.trouble()).await;
     if caught_up.is_err() {
-        // Nobody will make room for it any more.
-        watch.produced().abandoned.store(true, Ordering::Relaxed);
+        watch.abandon();
     }
     let producer = thread.await.unwrap_or_else(|e| Err(DemoError::Host(format!("the producer broke off: {e}"))));
     caught_up.and(producer)

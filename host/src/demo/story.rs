@@ -43,8 +43,7 @@ pub(super) struct Publication {
 
 /// Orders that are under way at a time.
 const UNDER_WAY: usize = 40;
-/// In so many events, each irregularity happens once in each topic. Few enough for the circuit breaker, which stops a
-/// consumer at 1 % of poison.
+/// In so many events, each irregularity happens once in each topic.
 const CYCLE: u64 = 1_000;
 const IRREGULARITIES: [Irregularity; 6] = [
     Irregularity::BrokenJson,
@@ -63,7 +62,7 @@ enum Irregularity {
     OtherPayload,
     Tombstone,
     UnknownType,
-    /// Refused by the plugins, and published again later as it should have been.
+    /// Refused by the plugins, and published again at the end as it should have been.
     Corrected,
 }
 
@@ -78,6 +77,7 @@ pub(super) struct Story {
     begun_ms: i64,
     /// By the number of the event after which they are due.
     held_back: BTreeMap<u64, Vec<Publication>>,
+    corrections: Vec<Publication>,
     /// The newest regular event of each topic.
     last: BTreeMap<Feed, (Publication, Event)>,
     oracle: Oracle,
@@ -94,6 +94,7 @@ impl Story {
             events: 0,
             begun_ms,
             held_back: BTreeMap::new(),
+            corrections: Vec::new(),
             last: BTreeMap::new(),
             oracle: Oracle::default(),
         }
@@ -116,15 +117,25 @@ impl Story {
         let mut out = vec![first];
         let later = self.held_back.split_off(&(self.events + 1));
         out.extend(mem::replace(&mut self.held_back, later).into_values().flatten());
-        out.iter().for_each(|p| self.oracle.published(p.feed, p.what));
-        out
+        self.told(out)
     }
 
-    /// What is still held back. Afterwards every broken event that was to be corrected is.
+    /// What is still held back.
     pub(super) fn close(&mut self) -> Vec<Publication> {
-        let out: Vec<_> = mem::take(&mut self.held_back).into_values().flatten().collect();
-        out.iter().for_each(|p| self.oracle.published(p.feed, p.what));
-        out
+        let out = mem::take(&mut self.held_back).into_values().flatten().collect();
+        self.told(out)
+    }
+
+    /// The events that were broken, as they should have been. To be published once every consumer has met the broken
+    /// ones: of a broken event and its correction in one batch, the broken one would count as the other's duplicate.
+    pub(super) fn corrections(&mut self) -> Vec<Publication> {
+        let out = mem::take(&mut self.corrections);
+        self.told(out)
+    }
+
+    fn told(&mut self, publications: Vec<Publication>) -> Vec<Publication> {
+        publications.iter().for_each(|p| self.oracle.published(p.feed, p.what));
+        publications
     }
 
     fn irregularity(&self, slot: u64, every: u64) -> Option<(Feed, Irregularity)> {
@@ -210,9 +221,7 @@ impl Story {
                 (broken.payload, broken.what) = (Some(extra.json_of_unknown_type()), What::Skipped);
             }
             Irregularity::Corrected => {
-                let distance = 20 + self.random.below(200);
-                let right = Publication { what: What::Corrected(extra.effect), ..broken.clone() };
-                self.hold_back(distance, right);
+                self.corrections.push(Publication { what: What::Corrected(extra.effect), ..broken.clone() });
                 broken.payload = Some(extra.json_with_bad_amount());
             }
         }

@@ -116,24 +116,24 @@ fn outcomes(out: &mut String, report: &Report, style: Style) -> fmt::Result {
 }
 
 fn queries(out: &mut String, report: &Report, style: Style) -> fmt::Result {
-    let mut query = |title: &str, sql: &str, rows: i64, good: Option<bool>| {
-        let mark = good.map_or_else(|| " ".into(), |g| style.mark(g));
-        writeln!(out, "\n{title}")?;
-        writeln!(out, "  {}", style.faint(format!("{sql};")))?;
-        writeln!(out, "{mark} {} {}", style.bold(grouped(rows)), if rows == 1 { "row" } else { "rows" })
-    };
-    query(
-        "Deduplication: inputs met more than once (there may be any number)",
-        REPEATED_ATTEMPTS,
-        report.measured.repeated_ids,
-        None,
+    let m = &report.measured;
+    let question = |title: &str, sql: &str| format!("\n{title}\n  {}\n", style.faint(format!("{sql};")));
+    let answer = |rows: i64| style.bold(format!("{} {}", grouped(rows), if rows == 1 { "row" } else { "rows" }));
+    out.push_str(&question("Deduplication: events met more than once (any number is fine)", REPEATED_ATTEMPTS));
+    writeln!(
+        out,
+        "  {}, {} of them because the same consumer got a copy",
+        answer(m.repeated_attempts),
+        grouped(m.repeated_inputs)
     )?;
-    for (service, m) in &report.measured.services {
-        let title = match service {
-            Service::Settlement => "Idempotency: payments with more than one row (there must be none)",
-            Service::OrderSummary => "Idempotency: orders with more than one row (there must be none)",
+    for (service, m) in &m.services {
+        let rows = match service {
+            Service::Settlement => "payments",
+            Service::OrderSummary => "orders",
         };
-        query(title, &service.duplicates_query(), m.target_duplicates, Some(m.target_duplicates == 0))?;
+        let title = format!("Idempotency: {rows} with more than one row (there must be none)");
+        out.push_str(&question(&title, &service.duplicates_query()));
+        writeln!(out, "{} {}", style.mark(m.target_duplicates == 0), answer(m.target_duplicates))?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Order and payment events into one row per order.
 //!
-//! Every column is a greatest or a least of what was seen, so that events of two topics may arrive in any order, and
-//! any number of times, and end in the same row. An event that knows nothing of a column gives what loses: NULL, or 0
-//! for an amount. plugins/README.md has events, table and configuration.
+//! Every column is a greatest or a least of what was seen (the customer: what was seen first, and never changes), so that
+//! events of two topics may arrive in any order, and any number of times, and end in the same row. An event that knows
+//! nothing of a column gives what loses: NULL, or 0 for an amount. plugins/README.md has events, table and configuration.
 
 use serde::Deserialize;
 use tidegate_guest::prelude::*;
@@ -37,7 +37,7 @@ struct Head {
 struct SummaryRow {
     order_id: String,
     customer: Option<String>,
-    status: Option<&'static str>,
+    stage: Option<i64>,
     ordered_minor: i64,
     captured_minor: i64,
     refunded_minor: i64,
@@ -75,15 +75,15 @@ impl Says {
         })
     }
 
-    /// The furthest status wins by its number, as text.
-    fn status(self) -> Option<&'static str> {
+    /// How far the order has come: the furthest that was seen wins.
+    fn stage(self) -> Option<i64> {
         match self {
-            Self::Placed => Some("1-placed"),
-            Self::Authorized => Some("2-authorized"),
-            Self::Paid | Self::Captured => Some("3-paid"),
-            Self::Shipped => Some("4-shipped"),
-            Self::Cancelled => Some("5-cancelled"),
-            Self::Refunded => Some("6-refunded"),
+            Self::Placed => Some(1),
+            Self::Authorized => Some(2),
+            Self::Paid | Self::Captured => Some(3),
+            Self::Shipped => Some(4),
+            Self::Cancelled => Some(5),
+            Self::Refunded => Some(6),
             Self::Failed => None,
         }
     }
@@ -136,7 +136,7 @@ impl Plugin for OrderSummary {
         rows.upsert(SummaryRow {
             order_id: event.order_id,
             customer: event.customer,
-            status: says.status(),
+            stage: says.stage(),
             ordered_minor: if says.is_order() { minor } else { 0 },
             captured_minor: if matches!(says, Says::Captured) { minor } else { 0 },
             refunded_minor: if matches!(says, Says::Refunded) { minor } else { 0 },
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(row["ordered_minor"], Value::Integer(0));
         assert_eq!(row["last_event_version"], Value::Integer(0));
         assert_eq!(row["captured_minor"], Value::Integer(1000));
-        assert_eq!(one(event("payment.failed", "10", "EUR")).row("order_summary")["status"], Value::Null);
+        assert_eq!(one(event("payment.failed", "10", "EUR")).row("order_summary")["stage"], Value::Null);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod crash;
 mod database_restart;
+mod demo;
 mod documents;
 mod guarded_kafka;
 mod harness;
