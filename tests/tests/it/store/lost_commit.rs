@@ -1,22 +1,27 @@
 //! Commits whose answer is lost, and calls that break: the same batch again, and it counts once.
 
-use tidegate::{class::Class, outcome::Outcome};
+use tidegate::{
+    class::Class,
+    outcome::Outcome,
+    store::{Applied, Prepared},
+};
 
 use super::{
     faulty::{Break, Faulty},
     fixture::{Fixture, Lane, event},
 };
 
-/// Lets the lane's connection break, and gives it a good one afterwards. Answers how the batch came out in the end.
-async fn apply_through(lane: &mut Lane, prepared: &mut tidegate::store::Prepared, when: Break) -> (bool, bool) {
+/// Lets the lane's connection break, and gives it a good one afterwards. Answers whether it broke, and what came of the
+/// batch in the end.
+pub(super) async fn apply_through(lane: &mut Lane, prepared: &mut Prepared, when: Break) -> (bool, Applied) {
     let good = lane.consumer.store.connect().await.unwrap();
     let bad = std::mem::replace(&mut lane.conn, good);
     let mut faulty = Faulty::new(bad, when);
     let applier = lane.consumer.applier.clone();
     match applier.apply(&mut faulty, prepared, &lane.tips).await {
         Ok(applied) => {
-            lane.tips.extend(applied.tips);
-            return (false, applied.recovered);
+            lane.tips.extend(applied.tips.iter().cloned());
+            return (false, applied);
         }
         Err(error) => {
             assert!(error.connection_lost(), "{error}");
@@ -27,7 +32,7 @@ async fn apply_through(lane: &mut Lane, prepared: &mut tidegate::store::Prepared
     let mut patience = 50;
     loop {
         match lane.apply(prepared).await {
-            Ok(applied) => return (true, applied.recovered),
+            Ok(applied) => return (true, applied),
             // The broken connection's transaction may still be ending.
             Err(error) if error.class() == Class::Transient && patience > 0 => patience -= 1,
             Err(error) => panic!("{error}"),
@@ -38,8 +43,8 @@ async fn apply_through(lane: &mut Lane, prepared: &mut tidegate::store::Prepared
 pub(super) async fn a_commit_whose_answer_is_lost_is_found(f: &Fixture) {
     let mut lane = f.consumer("c").await.lane(&[0]).await;
     let mut batch = lane.prepare(&[(0, vec![event("a").tally("x", 1), event("b").skip()])]);
-    let (broke, recovered) = apply_through(&mut lane, &mut batch, Break::CommitUnanswered).await;
-    assert!(broke && recovered);
+    let (broke, applied) = apply_through(&mut lane, &mut batch, Break::CommitUnanswered).await;
+    assert!(broke && applied.recovered);
     assert_eq!(f.total("x").await, 1);
     lane.feed(0, vec![event("c").tally("x", 10)]).await;
     assert_eq!(f.total("x").await, 11);
@@ -48,8 +53,8 @@ pub(super) async fn a_commit_whose_answer_is_lost_is_found(f: &Fixture) {
 pub(super) async fn a_commit_that_was_never_sent_is_done_again(f: &Fixture) {
     let mut lane = f.consumer("c").await.lane(&[0]).await;
     let mut batch = lane.prepare(&[(0, vec![event("a").tally("x", 1)])]);
-    let (broke, recovered) = apply_through(&mut lane, &mut batch, Break::CommitUnsent).await;
-    assert!(broke && !recovered);
+    let (broke, applied) = apply_through(&mut lane, &mut batch, Break::CommitUnsent).await;
+    assert!(broke && !applied.recovered);
     assert_eq!(f.total("x").await, 1);
 }
 

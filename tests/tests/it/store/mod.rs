@@ -6,6 +6,7 @@ mod faulty;
 mod fixture;
 mod lost_commit;
 mod poison;
+mod property;
 mod reports;
 mod transitions;
 mod values;
