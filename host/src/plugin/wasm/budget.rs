@@ -243,3 +243,53 @@ fn on_one_line(text: String) -> String {
     }
     line
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+mod tests {
+    use wasmtime::{AsContextMut, Engine, Store};
+
+    use super::*;
+    use crate::class::Class;
+
+    fn store(limits: PluginLimits) -> Store<State> {
+        let mut state = State::new("guest".into(), limits, 3);
+        state.enter(Entry::Compute);
+        Store::new(&Engine::default(), state)
+    }
+
+    /// Invariant 6: a machine that gives the guest no time is no record's fault.
+    #[test]
+    fn the_wall_clock_cap_is_transient() {
+        let mut store = store(PluginLimits::default());
+        assert!(State::tick(store.as_context_mut()).is_ok());
+        store.data_mut().wall_deadline = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
+        assert!(State::tick(store.as_context_mut()).is_err());
+        let error = store.data().ended_by_host().unwrap();
+        assert_eq!((error.class(), error.code()), (Class::Transient, "plugin-wall-clock"));
+    }
+
+    #[test]
+    fn cpu_time_comes_before_the_wall_clock() {
+        let mut store = store(PluginLimits::default());
+        store.data_mut().cpu_deadline = Duration::ZERO;
+        store.data_mut().wall_deadline = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
+        assert!(State::tick(store.as_context_mut()).is_err());
+        assert_eq!(store.data().ended_by_host().unwrap().code(), "plugin-cpu");
+    }
+
+    /// Log lines cost nobody anything: those beyond the budget are dropped, and the reason of a trap is kept still.
+    #[test]
+    fn log_lines_beyond_the_budget_are_dropped() {
+        use log::Host;
+
+        let mut store = store(PluginLimits { log_bytes: 10, ..PluginLimits::default() });
+        let state = store.data_mut();
+        state.write(log::Level::Info, "0123456789".into());
+        state.write(log::Level::Info, "x".repeat(1 << 20));
+        state.write(log::Level::Error, "forged\n\u{1b}[31mline".into());
+        assert_eq!(state.dropped_lines, 2);
+        assert_eq!(state.reason(), Some(r"forged\n\u{1b}[31mline"));
+        assert!(state.ended_by_host().is_none());
+    }
+}
