@@ -102,7 +102,7 @@ impl App {
     /// # Errors
     /// Where the plugin engine does not run on this machine, or the system gives no threads.
     pub fn start(config: config::Config) -> Result<Self, StartError> {
-        let runtime = Runtime::new(None)?;
+        let runtime = Runtime::new(config.plugin_cache.as_deref())?;
         Self::start_with(config, Arc::new(move |consumer: &config::Consumer| runtime.load(&consumer.plugin)))
     }
 

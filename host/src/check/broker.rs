@@ -66,7 +66,8 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
         .map_err(|error| format!("the question was given up: {error}"))??;
     let kept = retentions(&config, &names).await;
     let facts = |name: String| {
-        let facts = TopicFacts { partitions: partitions.get(&name).copied().unwrap_or(0), kept: kept.get(&name).copied() };
+        let facts =
+            TopicFacts { partitions: partitions.get(&name).copied().unwrap_or(0), kept: kept.get(&name).copied() };
         (name, facts)
     };
     Ok(names.into_iter().map(facts).collect())
@@ -74,8 +75,7 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
 
 fn partitions(config: &ClientConfig, names: &[String]) -> Result<BTreeMap<String, usize>, String> {
     let quiet = Quiet::default();
-    let consumer: BaseConsumer<Quiet> =
-        config.create_with_context(quiet.clone()).map_err(|error| error.to_string())?;
+    let consumer: BaseConsumer<Quiet> = config.create_with_context(quiet.clone()).map_err(|error| error.to_string())?;
     let mut found = BTreeMap::new();
     for name in names {
         // A first poll serves the errors that tell why a connection fails.

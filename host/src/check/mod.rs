@@ -1,11 +1,14 @@
 //! `tidegate check`: everything that can be known before a consumer runs, with codes for the danger signs.
 
+mod broker;
 pub mod danger;
 mod grant;
 mod offline;
+mod online;
 mod probe;
 mod report;
 mod retention;
 
 pub use offline::{Plugins, check as offline};
+pub use online::{check as online, retention_faults};
 pub use report::{Line, Mark, Report};

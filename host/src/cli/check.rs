@@ -36,9 +36,12 @@ pub(super) fn run(arguments: &Arguments, options: &CheckOptions) -> Exit {
             return Exit::Environment;
         }
     };
-    let _plugins = check::offline(&loaded.config, &mut report, &|plugin| runtime.load(plugin));
+    let plugins = check::offline(&loaded.config, &mut report, &|plugin| runtime.load(plugin));
     if options.online {
-        block_on(async { Exit::Fine });
+        block_on(async {
+            check::online(&loaded.config, &plugins, &mut report).await;
+            Exit::Fine
+        });
     }
     answer(&if options.json { report.json().to_string() } else { report.to_string() });
     Exit::Code(report.exit_code())

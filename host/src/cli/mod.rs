@@ -6,6 +6,7 @@ mod console;
 mod logging;
 mod migrate;
 mod plugin;
+mod run;
 mod status;
 
 use std::process::ExitCode;
@@ -54,10 +55,7 @@ impl From<Exit> for ExitCode {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let exit = match &arguments.command {
-        Command::Run => {
-            console::complain("this build has no application to run yet");
-            Exit::Failed
-        }
+        Command::Run => run::run(&arguments),
         Command::Check(options) => check::run(&arguments, options),
         Command::Migrate(options) => migrate::run(&arguments, options),
         Command::Status(options) => status::run(&arguments, options),

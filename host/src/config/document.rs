@@ -14,6 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::{
     diagnostic::{Diagnostic, Excerpt, Severity},
+    excerpt::{self, Line},
     interpolate::{self, Fault},
     secret,
 };
@@ -150,7 +151,7 @@ impl<'e> Reading<'e> {
             // What follows the first syntax error is guesswork.
             for error in errors.iter().take(1) {
                 let place = Place { file, range: error.span().unwrap_or(0..0) };
-                let hidden = !secret::line_is_harmless(self.line_at(&place).0);
+                let hidden = !secret::line_is_harmless(self.line_at(&place).text);
                 self.push(
                     Severity::Error,
                     "syntax",
@@ -172,87 +173,6 @@ impl<'e> Reading<'e> {
             }
         }
         table
-    }
-
-    /// The paths that a file includes, each at most once over the whole reading.
-    fn included(&self, table: &mut Table) -> Vec<PathBuf> {
-        let Some(entry) = table.remove("include") else { return vec![] };
-        let Value::Array(nodes) = &entry.node.value else {
-            self.error(
-                "bad-type",
-                &entry.node.place,
-                "include",
-                "expected a list of file names",
-                Some("include = [\"consumers.toml\"]"),
-            );
-            return vec![];
-        };
-        let mut paths = vec![];
-        for node in nodes {
-            match &node.value {
-                Value::Text(text) => {
-                    let path = self.resolve(&node.place, &text.text);
-                    if self.files.iter().any(|file| file.path == path) || paths.contains(&path) {
-                        let message = format!("\"{}\" is included already", text.text);
-                        self.error(
-                            "include-twice",
-                            &node.place,
-                            "include",
-                            &message,
-                            Some("include each file once; files cannot include each other in a circle"),
-                        );
-                    } else if !path.is_file() {
-                        let message = format!("there is no file {}", path.display());
-                        self.error(
-                            "include-missing",
-                            &node.place,
-                            "include",
-                            &message,
-                            Some("paths start at the folder of the file that includes"),
-                        );
-                    } else {
-                        paths.push(path);
-                    }
-                }
-                Value::Broken => {}
-                _ => self.error("bad-type", &node.place, "include", "expected a file name in quotes", None),
-            }
-        }
-        paths
-    }
-
-    /// Adds an included file's tables to those that are there. Named tables and consumers add up; anything else may
-    /// stand in one file only.
-    fn merge(&self, into: &mut Table, from: Table) {
-        for (name, entry) in from {
-            match (into.get_mut(&name).map(|there| &mut there.node.value), entry.node.value) {
-                (None, value) => {
-                    into.insert(name, Entry { key: entry.key, node: Node { place: entry.node.place, value } });
-                }
-                (Some(Value::Array(there)), Value::Array(mut more)) => there.append(&mut more),
-                (Some(Value::Table(there)), Value::Table(more)) if name == "database" || name == "kafka" => {
-                    for (key, inner) in more {
-                        if let Some(first) = there.get(&key) {
-                            let message =
-                                format!("[{name}.{key}] is defined twice; first at {}", self.show(&first.key));
-                            self.error(
-                                "defined-twice",
-                                &inner.key,
-                                &format!("{name}.{key}"),
-                                &message,
-                                Some("rename one of them"),
-                            );
-                        } else {
-                            there.insert(key, inner);
-                        }
-                    }
-                }
-                _ => {
-                    let message = format!("[{name}] stands in two files");
-                    self.error("defined-twice", &entry.key, &name, &message, Some("keep it in one of them"));
-                }
-            }
-        }
     }
 
     fn table(&self, file: usize, table: &DeTable<'_>, path: &str) -> Table {
@@ -332,6 +252,11 @@ impl<'e> Reading<'e> {
         Value::Broken
     }
 
+    /// Whether a file was read already.
+    pub(super) fn has_read(&self, path: &Path) -> bool {
+        self.files.iter().any(|file| file.path == path)
+    }
+
     /// A path in the configuration starts at the folder of the file that it stands in.
     pub(super) fn resolve(&self, place: &Place, path: &str) -> PathBuf {
         let folder = self.files[place.file].path.parent().unwrap_or(Path::new(""));
@@ -382,42 +307,20 @@ impl<'e> Reading<'e> {
 
     /// `file:line:column`.
     pub(super) fn show(&self, place: &Place) -> String {
-        let (_, line, column, _) = self.line_at(place);
-        format!("{}:{line}:{column}", self.files[place.file].path.display())
+        let Line { number, column, .. } = self.line_at(place);
+        format!("{}:{number}:{column}", self.files[place.file].path.display())
     }
 
-    /// The line that a place begins in, its number, the column (both from 1), and where the line begins.
-    fn line_at(&self, place: &Place) -> (&str, usize, usize, usize) {
-        let text = &self.files[place.file].text;
-        let start = (0..=place.range.start.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
-        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-        let number = text[..line_start].matches('\n').count() + 1;
-        (text[line_start..line_end].trim_end(), number, text[line_start..start].chars().count() + 1, line_start)
+    fn line_at(&self, place: &Place) -> Line<'_> {
+        excerpt::line_at(&self.files[place.file].text, place.range.start)
     }
 
     /// The line with what is secret masked, and the caret's place in it.
     fn excerpt(&self, place: &Place) -> Excerpt {
-        let (line, _, _, line_start) = self.line_at(place);
         let masks = self.masks.borrow();
-        let masks: Vec<_> = masks.iter().filter(|mask| mask.file == place.file).collect();
-        let (mut shown, mut start, mut end, mut masked) = (String::new(), None, 0, false);
-        for (offset, c) in line.char_indices() {
-            let at = line_start + offset;
-            let before = shown.chars().count();
-            match masks.iter().any(|mask| mask.range.contains(&at)) {
-                true if masked => {}
-                true => shown.push_str("***"),
-                false => shown.push(if c.is_control() { ' ' } else { c }),
-            }
-            masked = masks.iter().any(|mask| mask.range.contains(&at));
-            if place.range.contains(&at) {
-                start.get_or_insert(if shown.chars().count() > before { before } else { before.saturating_sub(3) });
-                end = shown.chars().count();
-            }
-        }
-        let start = start.unwrap_or_else(|| shown.chars().count());
-        Excerpt { line: shown, start, length: end.saturating_sub(start).max(1) }
+        let masks: Vec<_> =
+            masks.iter().filter(|mask| mask.file == place.file).map(|mask| mask.range.clone()).collect();
+        excerpt::cut(&self.files[place.file].text, &place.range, &masks)
     }
 
     /// Whether a file could not be read or parsed at all: what the rest would say of it is guesswork.
@@ -435,8 +338,8 @@ impl<'e> Reading<'e> {
 
     fn render(&self, found: Found) -> Diagnostic {
         let (line, column) = found.place.as_ref().map_or((0, 0), |place| {
-            let (_, line, column, _) = self.line_at(place);
-            (line, column)
+            let Line { number, column, .. } = self.line_at(place);
+            (number, column)
         });
         Diagnostic {
             severity: found.severity,

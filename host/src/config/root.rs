@@ -34,6 +34,7 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         kafka: named(&root, "kafka", kafka::read),
         http: http(&root),
         log: log(&root),
+        plugin_cache: plugin_cache(&root),
         consumers: vec![],
     };
     let mut consumers: Vec<_> = root
@@ -114,6 +115,12 @@ fn http(root: &Section<'_>) -> Http {
             Http { listen: None }
         }
     }
+}
+
+fn plugin_cache(root: &Section<'_>) -> Option<std::path::PathBuf> {
+    let section = root.section("plugins", &schema::PLUGINS)?;
+    let folder = section.text("cache")?;
+    Some(root.reading.resolve(&folder.place, &folder.value))
 }
 
 fn log(root: &Section<'_>) -> Log {

@@ -12,11 +12,12 @@ pub(super) struct Section {
 
 pub(super) static ROOT: Section = Section {
     name: "the top of the configuration",
-    keys: &["include", "database", "kafka", "http", "log", "consumer"],
+    keys: &["include", "database", "kafka", "http", "log", "plugins", "consumer"],
 };
 pub(super) static DATABASE: Section = Section { name: "a database", keys: &["url", "url_file"] };
 pub(super) static HTTP: Section = Section { name: "http", keys: &["listen"] };
 pub(super) static LOG: Section = Section { name: "log", keys: &["format", "filter"] };
+pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache"] };
 pub(super) static CONSUMER: Section = Section {
     name: "a consumer",
     keys: &[
@@ -55,5 +56,19 @@ pub(super) static TRANSITION: Section =
     Section { name: "transition", keys: &["column", "initial", "allow", "on_refused"] };
 
 /// Every section.
-pub(super) static ALL: [&Section; 13] =
-    [&ROOT, &DATABASE, &HTTP, &LOG, &CONSUMER, &TOPIC, &BATCH, &LEDGER, &PLUGIN, &LIMITS, &TARGET, &GUARD, &TRANSITION];
+pub(super) static ALL: [&Section; 14] = [
+    &ROOT,
+    &DATABASE,
+    &HTTP,
+    &LOG,
+    &PLUGINS,
+    &CONSUMER,
+    &TOPIC,
+    &BATCH,
+    &LEDGER,
+    &PLUGIN,
+    &LIMITS,
+    &TARGET,
+    &GUARD,
+    &TRANSITION,
+];

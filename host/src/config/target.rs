@@ -95,7 +95,7 @@ fn table_name(section: &Section<'_>) -> TableName {
         || text.value.contains('\0')
     {
         section.error("bad-value", &text.place, "table", format!("{} is no table's name", text.shown()), help);
-    } else if OWN_TABLES.contains(&name.as_str()) || name.starts_with("_sqlx") {
+    } else if OWN_TABLES.contains(&name.as_str()) || name == crate::store::MIGRATIONS_TABLE {
         let message = format!("{} is tidegate's own table", text.shown());
         section.error(
             "own-table",

@@ -38,6 +38,8 @@ pub struct Config {
     pub http: Http,
     /// `[log]`.
     pub log: Log,
+    /// `[plugins] cache`: a private folder for compiled plugins; `None` = compile at every start.
+    pub plugin_cache: Option<PathBuf>,
     /// `[[consumer]]`, in the file's order; names are unique.
     pub consumers: Vec<Consumer>,
 }
@@ -184,7 +186,9 @@ pub struct Ledger {
 impl Default for Ledger {
     fn default() -> Self {
         const DAY: Duration = Duration::from_secs(86_400);
-        Self { retention: 14 * DAY, replay_window: 2 * DAY, older_than_retention: OlderThanRetention::DeadLetter }
+        // What Kafka's own defaults can still deliver is up to 15 days old (a week's retention, a segment open for a
+        // week, and a day), and operators may replay two more.
+        Self { retention: 30 * DAY, replay_window: 2 * DAY, older_than_retention: OlderThanRetention::DeadLetter }
     }
 }
 

@@ -2,6 +2,7 @@
 //! ask for; without them they fail and say so.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod check_online;
 mod crash;
 mod database_restart;
 mod demo;

@@ -97,7 +97,7 @@ fn a_number_out_of_range() {
 #[test]
 fn a_duration_or_size_without_a_unit() {
     holds(&changed("\"14d\"", "\"14\""), &["error[bad-value]: `retention` = \"14\" has no unit", "\"14d\""]);
-    holds(&changed("\"14d\"", "\"two weeks\""), &["is not a duration", "the default is \"14d\""]);
+    holds(&changed("\"14d\"", "\"two weeks\""), &["is not a duration", "the default is \"30d\""]);
     holds(
         &changed("lanes = 2", "queue = 4194304"),
         &["error[bad-type]", "expected a size in quotes, such as \"8MiB\""],

@@ -39,7 +39,7 @@ fn it_loads_and_shows_the_defaults() {
     let small = &good().consumers[0];
     // What the small configuration leaves out, the reference must show with its default.
     assert_eq!(shown.batch, small.batch);
-    assert_eq!(shown.ledger, small.ledger);
+    assert_eq!(shown.ledger, super::super::Ledger::default());
     assert_eq!(shown.plugin.limits, small.plugin.limits);
     assert_eq!((shown.payload, shown.tombstones, shown.start), (small.payload, small.tombstones, small.start));
     assert_eq!((shown.queue_bytes, shown.revoke_deadline), (small.queue_bytes, small.revoke_deadline));
@@ -47,5 +47,7 @@ fn it_loads_and_shows_the_defaults() {
     assert_eq!(loaded.config.http.listen, good().http.listen);
     assert_eq!((loaded.config.log.json, &loaded.config.log.filter), (good().log.json, &good().log.filter));
     assert_eq!(loaded.config.databases["archive"].url.expose(), "postgres://tidegate@localhost/archive");
+    assert!(loaded.config.plugin_cache.is_some_and(|folder| folder.ends_with("plugin-cache")));
+    assert_eq!(good().plugin_cache, None);
     assert_eq!(shown.plugin.settings, serde_json::json!({"currency": "KRW"}));
 }

@@ -1,0 +1,223 @@
+//! What broker and database say: topics, retention, schema, tables, key versions.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{
+    Mark, Plugins, Report,
+    broker::{self, TopicFacts},
+    danger::Danger,
+    retention,
+};
+use crate::{
+    class::Class,
+    config::{Config, Consumer},
+    merge::{FaultKind, TableName, Target, TargetFault, check_together, resolve},
+    store::{self, Statement, Store, StoreError},
+};
+
+/// Asks every broker and database that a consumer uses.
+pub async fn check(config: &Config, plugins: &Plugins, report: &mut Report) {
+    brokers(config, report).await;
+    databases(config, plugins, report).await;
+}
+
+/// Only R3.1, for the start of a host: what is wrong with the ledger's retention, by consumer. A broker that cannot be
+/// asked is no reason: it may be asked later.
+pub async fn retention_faults(config: &Config) -> Vec<String> {
+    let mut faults = vec![];
+    for (cluster, names) in topics_by_cluster(config) {
+        let Some(kafka) = config.kafka.get(cluster) else { continue };
+        let Ok(facts) = broker::topics(kafka, names).await else { continue };
+        for consumer in config.consumers.iter().filter(|consumer| consumer.kafka == cluster) {
+            for topic in &consumer.topics {
+                let kept = facts.get(&topic.name).and_then(|facts| facts.kept);
+                if let Some(fault) = kept.and_then(|kept| retention::too_short(&topic.name, kept, consumer.ledger)) {
+                    faults.push(format!("consumer {}: {fault}", consumer.name));
+                }
+            }
+        }
+    }
+    faults
+}
+
+fn topics_by_cluster(config: &Config) -> BTreeMap<&str, Vec<String>> {
+    let mut names: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for consumer in &config.consumers {
+        let topics = consumer.topics.iter().map(|topic| topic.name.clone());
+        names.entry(&consumer.kafka).or_default().extend(topics);
+    }
+    names.into_iter().map(|(cluster, names)| (cluster, names.into_iter().collect())).collect()
+}
+
+async fn brokers(config: &Config, report: &mut Report) {
+    report.clear(Danger::RetentionTooShort);
+    for (cluster, names) in topics_by_cluster(config) {
+        let about = format!("kafka {cluster}");
+        let Some(kafka) = config.kafka.get(cluster) else { continue };
+        let servers = kafka.properties.get("bootstrap.servers").cloned().unwrap_or_default();
+        match broker::topics(kafka, names).await {
+            Ok(facts) => {
+                report.ok(&about, "broker", format!("{servers} answers"));
+                for consumer in config.consumers.iter().filter(|consumer| consumer.kafka == cluster) {
+                    topics(consumer, &facts, report);
+                }
+            }
+            Err(why) => {
+                let help =
+                    "see that the broker runs and that `bootstrap.servers`, `security.protocol` and the rest fit it";
+                report.add(Mark::Unreachable, &about, "broker", format!("{servers}: {why}"), Some(help.to_owned()));
+                report.unknown(Danger::RetentionTooShort);
+            }
+        }
+    }
+}
+
+fn topics(consumer: &Consumer, facts: &BTreeMap<String, TopicFacts>, report: &mut Report) {
+    let about = consumer.name.as_str();
+    for topic in &consumer.topics {
+        let subject = format!("topic {}", topic.name);
+        let Some(facts) = facts.get(&topic.name) else { continue };
+        if facts.partitions == 0 {
+            let help = "create it, or correct the name in `topics`; tidegate never creates topics";
+            report.add(Mark::Error, about, &subject, "the broker has no such topic", Some(help.to_owned()));
+            report.unknown(Danger::RetentionTooShort);
+            continue;
+        }
+        let plural = if facts.partitions == 1 { "" } else { "s" };
+        report.ok(about, &subject, format!("{} partition{plural}", facts.partitions));
+        match facts.kept {
+            None => {
+                let text = "the broker does not say how long the topic keeps what is in it";
+                let help = "give this user the right to describe the topic's configuration";
+                report.add(Mark::Warning, about, &subject, text, Some(help.to_owned()));
+                report.unknown(Danger::RetentionTooShort);
+            }
+            Some(kept) => {
+                if let Some(fault) = retention::too_short(&topic.name, kept, consumer.ledger) {
+                    report.found(Danger::RetentionTooShort, about, &subject, fault);
+                }
+            }
+        }
+    }
+}
+
+/// What only a database with a schema can tell.
+const IN_THE_DATABASE: [Danger; 4] =
+    [Danger::LedgerWithoutConsumer, Danger::OtherTransaction, Danger::NoUniqueKey, Danger::KeysChanged];
+
+async fn databases(config: &Config, plugins: &Plugins, report: &mut Report) {
+    IN_THE_DATABASE.iter().for_each(|danger| report.clear(*danger));
+    let used: BTreeSet<&str> = config.consumers.iter().map(|consumer| consumer.database.as_str()).collect();
+    for name in used {
+        let about = format!("database {name}");
+        let Some(database) = config.databases.get(name) else { continue };
+        let consumers: Vec<_> = config.consumers.iter().filter(|consumer| consumer.database == name).collect();
+        let asked = match store::open(database) {
+            Ok(store) => one_database(&store, &about, &consumers, plugins, report).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = asked {
+            let help = "see that the database runs and that `url` fits it";
+            report.add(Mark::Unreachable, &about, "database", error.to_string(), Some(help.to_owned()));
+            IN_THE_DATABASE.iter().for_each(|danger| report.unknown(*danger));
+        }
+    }
+}
+
+async fn one_database(
+    store: &Arc<dyn Store>,
+    about: &str,
+    consumers: &[&Consumer],
+    plugins: &Plugins,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let state = store.schema_state().await?;
+    report.ok(about, "database", format!("{} answers", store.place()));
+    if let Some(refusal) = state.refusal() {
+        report.add(Mark::Error, about, "schema", refusal, None);
+        report.unknown(Danger::LedgerWithoutConsumer);
+        report.unknown(Danger::KeysChanged);
+    } else {
+        report.ok(about, "schema", "is this program's");
+        ledger(store, about, report).await?;
+        for consumer in consumers {
+            key_version(store, consumer, plugins, report).await?;
+        }
+    }
+    for consumer in consumers {
+        targets(store, consumer, report).await?;
+    }
+    Ok(())
+}
+
+/// Somebody may have changed the table by hand.
+async fn ledger(store: &Arc<dyn Store>, about: &str, report: &mut Report) -> Result<(), StoreError> {
+    let table = TableName { schema: None, name: "processed_messages".to_owned() };
+    let info = store.table_info(&table).await?;
+    let keyed = info.unique.iter().any(|index| {
+        let columns: BTreeSet<&str> = index.columns.iter().map(String::as_str).collect();
+        index.valid && index.immediate && index.complete && columns == BTreeSet::from(["consumer_name", "message_id"])
+    });
+    if !keyed {
+        report.found(Danger::LedgerWithoutConsumer, about, "ledger", "the unique key over both columns is gone");
+    }
+    Ok(())
+}
+
+async fn key_version(
+    store: &Arc<dyn Store>,
+    consumer: &Consumer,
+    plugins: &Plugins,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let Some(plugin) = plugins.get(&consumer.name) else {
+        report.unknown(Danger::KeysChanged);
+        return Ok(());
+    };
+    for status in store.status(Some(&consumer.name)).await? {
+        if let Some(refusal) = status.consumer.refusal(plugin.description().key_version) {
+            report.found(Danger::KeysChanged, consumer.name.as_str(), "plugin", refusal);
+        }
+    }
+    Ok(())
+}
+
+async fn targets(store: &Arc<dyn Store>, consumer: &Consumer, report: &mut Report) -> Result<(), StoreError> {
+    let about = consumer.name.as_str();
+    let mut resolved: Vec<Target> = vec![];
+    for spec in &consumer.targets {
+        let info = match store.table_info(&spec.table).await {
+            Ok(info) => info,
+            Err(error) if error.statement == Statement::Catalog && error.class() == Class::Fatal => {
+                report.add(Mark::Error, about, &format!("target {}", spec.name), error.to_string(), None);
+                report.unknown(Danger::NoUniqueKey);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        match resolve(spec, &info) {
+            Ok(target) => {
+                report.ok(about, &format!("target {}", spec.name), format!("{} fits", target.table));
+                resolved.push(target);
+            }
+            Err(faults) => faults.iter().for_each(|fault| tell(fault, about, report)),
+        }
+    }
+    check_together(&resolved).iter().for_each(|fault| tell(fault, about, report));
+    Ok(())
+}
+
+fn tell(fault: &TargetFault, about: &str, report: &mut Report) {
+    let subject = format!("target {}", fault.target);
+    let text = fault.kind.to_string();
+    match fault.kind {
+        FaultKind::NoUniqueIndex { .. } | FaultKind::NullableKey { .. } => {
+            report.found(Danger::NoUniqueKey, about, &subject, text);
+        }
+        FaultKind::Table { .. } => report.found(Danger::OtherTransaction, about, &subject, text),
+        _ => report.add(Mark::Error, about, &subject, text, None),
+    }
+}

@@ -1,0 +1,117 @@
+//! `tidegate run`.
+
+use std::sync::Arc;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{
+    Arguments, Exit,
+    console::{block_on, complain, configuration},
+};
+use crate::{
+    app::App,
+    check,
+    config::{Config, Diagnostic},
+    http::{Server, View},
+};
+
+pub(super) fn run(arguments: &Arguments) -> Exit {
+    match configuration(arguments) {
+        Ok((config, warnings)) => block_on(serve(config, warnings)),
+        Err(exit) => exit,
+    }
+}
+
+/// The signals that ask a process to end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one; answers the exit code of who is forced by it.
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.terminate.recv() => 143,
+            _ = self.interrupt.recv() => 130,
+        }
+    }
+}
+
+async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
+    for warning in &warnings {
+        tracing::warn!(key = warning.key, "{}", warning.message);
+    }
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => {
+            complain(&format!("cannot wait for signals: {error}"));
+            return Exit::Environment;
+        }
+    };
+    let starting = start(config);
+    let (app, server) = tokio::select! {
+        started = starting => match started {
+            Ok(started) => started,
+            Err(exit) => return exit,
+        },
+        // Nothing is at hand yet.
+        _ = signals.next() => return Exit::Fine,
+    };
+    let exit = tokio::select! {
+        () = app.ended() => {
+            // Each has logged why. A supervisor may try again; a process without a consumer would only look alive.
+            tracing::error!("no consumer runs any more");
+            Exit::Failed
+        }
+        _ = signals.next() => {
+            tracing::info!("draining: finishing what is at hand; another signal forces");
+            tokio::select! {
+                () = app.drain() => {
+                    tracing::info!("drained");
+                    Exit::Fine
+                }
+                code = signals.next() => {
+                    complain("forced to stop: what was at hand will come again");
+                    Exit::Code(code)
+                }
+            }
+        }
+    };
+    drop(server);
+    exit
+}
+
+/// Everything that runs: the consumers, and what shows them.
+async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
+    // R3.1: a ledger that forgets too early would let a replay in twice.
+    let faults = check::retention_faults(&config).await;
+    if !faults.is_empty() {
+        for fault in faults {
+            complain(&format!("error[TG004]: {fault}"));
+        }
+        return Err(Exit::Invalid);
+    }
+    let listen = config.http.listen;
+    let app = App::start(config).map_err(|error| {
+        complain(&format!("cannot start: {error}"));
+        Exit::Environment
+    })?;
+    let Some(listen) = listen else { return Ok((app, None)) };
+    let view = View { health: app.health().clone(), metrics: Arc::clone(app.metrics()) };
+    match Server::start(listen, view).await {
+        Ok(server) => {
+            tracing::info!("status and metrics on http://{}", server.address());
+            Ok((app, Some(server)))
+        }
+        Err(error) => {
+            complain(&format!("cannot listen on {listen}: {error}; choose another http.listen"));
+            app.drain().await;
+            Err(Exit::Environment)
+        }
+    }
+}
