@@ -256,3 +256,130 @@ impl fmt::Display for ColumnType {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::{super::testing::*, *};
+    use crate::merge::{Merge, resolve};
+
+    fn fits(column_type: ColumnType, value: Value) -> Result<Cell, String> {
+        let column =
+            Column { name: "c".into(), sql_type: String::new(), column_type, nullable: true, host_compares: true };
+        fit(&column, &value, false)
+    }
+
+    fn text(t: &str) -> Value {
+        Value::Text(t.into())
+    }
+
+    #[test]
+    fn every_kind_goes_where_it_makes_sense_and_nowhere_else() {
+        use ColumnType as C;
+        let uuid = "0192f0c1-2d3e-7f00-8000-000000000001";
+        let columns = [
+            C::Bool,
+            C::Int(4),
+            C::Numeric(Some((12, 2))),
+            C::Float(8),
+            C::Text(Some(40)),
+            C::Char(40),
+            C::Bytes,
+            C::Timestamptz(6),
+            C::Timestamp(6),
+            C::Date,
+            C::Time(6),
+            C::Uuid,
+            C::Json { binary: true },
+            C::Enum(vec![uuid.into()]),
+            C::LooseInteger,
+            C::LooseText,
+        ];
+        // One row per kind of value; the columns that take it.
+        let takes: [(Value, &[usize]); 8] = [
+            (Value::Boolean(true), &[0, 14]),
+            (Value::Integer(7), &[1, 2, 3, 14]),
+            (Value::Real(7.0), &[1, 2, 3, 14]),
+            (Value::Decimal("7".into()), &[1, 2, 3, 14, 15]),
+            (text(uuid), &[4, 5, 11, 13, 15]),
+            (Value::Bytes(vec![7; 16]), &[6, 11]),
+            (Value::Json("[7]".into()), &[12, 15]),
+            (Value::Timestamp(7), &[7, 8, 14]),
+        ];
+        for (value, expected) in takes {
+            for (i, column) in columns.iter().enumerate() {
+                let taken = fits(column.clone(), value.clone()).is_ok();
+                assert_eq!(taken, expected.contains(&i), "{value:?} into {column}");
+            }
+        }
+        for column in columns {
+            assert_eq!(fits(column, Value::Null), Ok(Cell::Null));
+        }
+    }
+
+    #[test]
+    fn nothing_is_rounded_cut_or_guessed() {
+        use ColumnType as C;
+        let refused = [
+            (C::Numeric(Some((12, 2))), Value::Decimal("10.005".into())),
+            (C::Numeric(Some((12, 2))), Value::Real(10.005)),
+            (C::Int(2), Value::Integer(40_000)),
+            (C::Int(8), Value::Decimal("1.5".into())),
+            (C::Float(8), Value::Real(f64::NAN)),
+            (C::Float(8), Value::Real(f64::INFINITY)),
+            (C::Text(Some(3)), text("éééé")),
+            (C::Text(None), text("a\0b")),
+            (C::LooseText, text("a\0b")),
+            (C::Timestamptz(6), text("2026-11-30T12:00:00")),
+            (C::Timestamptz(3), Value::Timestamp(1)),
+            (C::Date, text("2026-02-30")),
+            (C::Uuid, text("no-uuid")),
+            (C::Uuid, Value::Bytes(vec![1])),
+            (C::Enum(vec!["new".into()]), text("old")),
+            (C::Json { binary: true }, Value::Json("{".into())),
+            (C::Json { binary: true }, Value::Json(r#"{"a": "\u0000"}"#.into())),
+        ];
+        for (column, value) in refused {
+            assert!(fits(column.clone(), value.clone()).is_err(), "{value:?} into {column}");
+        }
+        // Looks like an escaped NUL, but is a backslash and four digits.
+        assert!(fits(C::Json { binary: true }, Value::Json(r#""\\u0000""#.into())).is_ok());
+        assert!(fits(C::Text(Some(3)), text("ééé")).is_ok());
+    }
+
+    #[test]
+    fn equal_values_have_one_form() {
+        use ColumnType as C;
+        let same = |column: C, a: Value, b: Value| assert_eq!(fits(column.clone(), a), fits(column, b));
+        same(C::Numeric(None), Value::Decimal("1.50".into()), Value::Decimal("1.5".into()));
+        same(C::Char(5), text("a "), text("a"));
+        same(C::Float(8), Value::Real(-0.0), Value::Real(0.0));
+        same(C::Timestamptz(6), text("1970-01-01T01:00:00+01:00"), Value::Timestamp(0));
+        let key = Column {
+            name: "c".into(),
+            sql_type: String::new(),
+            column_type: C::LooseText,
+            nullable: false,
+            host_compares: false,
+        };
+        let as_key = |digits: &str| fit(&key, &Value::Decimal(digits.into()), true);
+        assert_eq!(as_key("1.50"), as_key("1.5"));
+    }
+
+    #[test]
+    fn a_rejection_names_target_column_and_kind_but_never_the_value() {
+        let declared = spec(&[Merge::Replace], Some(Guard::NewerBy(1)));
+        let target = resolve(&declared, &info(&[ColumnType::Int(8)])).unwrap();
+        let change = |values| Change { target: 0, operation: Operation::Upsert, values };
+        let refused = |values| type_change(&target, 0, 0, &change(values)).unwrap_err();
+        let error = refused(vec![text("id"), text("secret")]);
+        assert_eq!(error.code, BAD_VALUE);
+        assert!(error.message.contains("target rows: column c1 (bigint), a text"), "{}", error.message);
+        assert!(!error.message.contains("secret"));
+        assert!(refused(vec![Value::Null, Value::Integer(1)]).message.contains("part of the key"));
+        assert!(refused(vec![text("id"), Value::Null]).message.contains("decides by the guard"));
+        assert!(refused(vec![text("id")]).message.contains("1 values for 2 columns"));
+        let delete = Change { target: 0, operation: Operation::Delete, values: vec![text("id"), Value::Integer(1)] };
+        assert!(type_change(&target, 0, 0, &delete).unwrap_err().message.contains("not granted"));
+    }
+}

@@ -12,6 +12,8 @@ mod fold;
 mod instant;
 pub mod model;
 mod number;
+#[cfg(test)]
+mod property;
 mod resolve;
 mod share;
 mod spec;

@@ -346,3 +346,238 @@ fn host_compares(column_type: &ColumnType, collation: Collation) -> bool {
         | ColumnType::LooseInteger => true,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{super::testing::*, *};
+
+    /// A good target over `id`, `c1 bigint`, `c2 numeric`; tests spoil it.
+    fn good() -> (TargetSpec, TableInfo) {
+        let found = info(&[ColumnType::Int(8), ColumnType::Numeric(Some((12, 2)))]);
+        (spec(&[Merge::Replace, Merge::Replace], None), found)
+    }
+
+    fn faults(spoil: impl FnOnce(&mut TargetSpec, &mut TableInfo)) -> Vec<FaultKind> {
+        let (mut declared, mut found) = good();
+        spoil(&mut declared, &mut found);
+        let faults = resolve(&declared, &found).expect_err("the target should be refused");
+        for fault in &faults {
+            assert!(fault.to_string().starts_with("target rows: "), "{fault}");
+        }
+        faults.into_iter().map(|f| f.kind).collect()
+    }
+
+    macro_rules! assert_fault {
+        ($spoil:expr, $pattern:pat) => {
+            let found = faults($spoil);
+            assert!(found.iter().any(|f| matches!(f, $pattern)), "{found:?}");
+        };
+    }
+
+    #[test]
+    fn a_good_target_is_taken_and_folds() {
+        let (declared, found) = good();
+        let target = resolve(&declared, &found).unwrap();
+        assert!(target.foldable);
+        assert_eq!(target.columns.len(), 3);
+    }
+
+    #[test]
+    fn the_key_needs_an_index_that_holds() {
+        assert_fault!(|_, t| t.unique.clear(), FaultKind::NoUniqueIndex { .. });
+        assert_fault!(|_, t| t.unique[0].valid = false, FaultKind::NoUniqueIndex { .. });
+        assert_fault!(|_, t| t.unique[0].immediate = false, FaultKind::NoUniqueIndex { .. });
+        assert_fault!(|_, t| t.unique[0].complete = false, FaultKind::NoUniqueIndex { .. });
+        assert_fault!(|_, t| t.unique[0].exclusion = true, FaultKind::NoUniqueIndex { .. });
+        assert_fault!(|_, t| t.unique[0].columns.push("c1".into()), FaultKind::NoUniqueIndex { .. });
+        assert_fault!(|_, t| t.columns[0].nullable = true, FaultKind::NullableKey { .. });
+        assert_fault!(|_, t| t.columns[0].collation = Collation::Folding, FaultKind::KeyCollation { .. });
+        assert_fault!(
+            |_, t| t.columns[0].column_type = Ok(ColumnType::Json { binary: true }),
+            FaultKind::KeyType { .. }
+        );
+        assert_fault!(|s, _| s.key.clear(), FaultKind::NoKey);
+        assert_fault!(|s, _| s.key.push(0), FaultKind::Twice { list: "key", .. });
+        let why = faults(|_, t| t.unique[0].immediate = false).remove(0).to_string();
+        assert!(why.contains("rows_pkey is deferrable") && why.contains("CREATE UNIQUE INDEX"), "{why}");
+    }
+
+    #[test]
+    fn a_flawed_index_beside_a_good_one_does_no_harm() {
+        let (declared, mut found) = good();
+        let mut flawed = found.unique[0].clone();
+        flawed.valid = false;
+        found.unique.insert(0, flawed);
+        assert!(resolve(&declared, &found).is_ok());
+    }
+
+    #[test]
+    fn only_permanent_tables_and_writable_columns_are_targets() {
+        assert_fault!(|_, t| t.kind = TableKind::Other("a view".into()), FaultKind::Table { .. });
+        assert_fault!(|s, _| s.columns[1].name = "nope".into(), FaultKind::NoColumn { .. });
+        assert_fault!(|_, t| t.columns[1].generated = true, FaultKind::Generated { .. });
+        assert_fault!(|_, t| t.columns[1].identity_always = true, FaultKind::Identity { .. });
+        assert_fault!(|_, t| t.columns[1].column_type = Err("interval".into()), FaultKind::Type { .. });
+        assert_fault!(|s, _| s.columns[2].name = "c1".into(), FaultKind::Twice { list: "columns", .. });
+        assert_fault!(|s, _| s.operations.clear(), FaultKind::NoOperation);
+    }
+
+    #[test]
+    fn what_an_insert_lacks_is_found_at_start() {
+        let required = |t: &mut TableInfo| {
+            let mut more = column("more", ColumnType::Int(8));
+            more.nullable = false;
+            t.columns.push(more);
+        };
+        assert_fault!(|_, t| required(t), FaultKind::Required { .. });
+        // An update inserts nothing.
+        let (mut declared, mut found) = good();
+        required(&mut found);
+        declared.operations = BTreeSet::from([Operation::Update]);
+        assert!(resolve(&declared, &found).is_ok());
+        // A tombstone has only key, version and mark.
+        assert_fault!(
+            |s, t| {
+                s.guard = Some(Guard::NewerBy(1));
+                s.operations.insert(Operation::Delete);
+                s.soft_delete = Some("gone".into());
+                t.columns.push(column("gone", ColumnType::Timestamptz(6)));
+                t.columns[2].nullable = false;
+            },
+            FaultKind::RequiredByTombstone { .. }
+        );
+    }
+
+    #[test]
+    fn merges_must_work_on_their_columns() {
+        assert_fault!(|s, _| s.columns[0].merge = Merge::Keep, FaultKind::KeyMerge { .. });
+        let add_to = |column_type| {
+            move |s: &mut TargetSpec, t: &mut TableInfo| {
+                s.columns[1].merge = Merge::Add;
+                t.columns[1].column_type = Ok(column_type);
+            }
+        };
+        assert_fault!(add_to(ColumnType::Text(None)), FaultKind::MergeType { .. });
+        assert_fault!(add_to(ColumnType::LooseText), FaultKind::MergeType { way_out: MINOR_UNITS, .. });
+        assert_fault!(
+            |s, t| {
+                s.columns[1].merge = Merge::Greatest;
+                t.columns[1].column_type = Ok(ColumnType::LooseText);
+            },
+            FaultKind::MergeType { .. }
+        );
+        let checked = |s: &mut TargetSpec, t: &mut TableInfo| {
+            s.columns[1].merge = Merge::Add;
+            t.checks.push(vec!["c1".into()]);
+        };
+        assert_fault!(checked, FaultKind::AddChecked { .. });
+        let (mut declared, mut found) = good();
+        checked(&mut declared, &mut found);
+        declared.operations = BTreeSet::from([Operation::Update]);
+        assert!(resolve(&declared, &found).is_ok(), "an update is checked as a whole");
+    }
+
+    #[test]
+    fn guards_must_be_able_to_decide() {
+        assert_fault!(|s, _| s.guard = Some(Guard::NewerBy(0)), FaultKind::GuardInKey { .. });
+        assert_fault!(
+            |s, _| {
+                s.guard = Some(Guard::NewerBy(1));
+                s.columns[1].merge = Merge::Keep;
+            },
+            FaultKind::GuardMerge { .. }
+        );
+        assert_fault!(
+            |s, t| {
+                s.guard = Some(Guard::NewerBy(1));
+                t.columns[1].column_type = Ok(ColumnType::LooseText);
+            },
+            FaultKind::GuardType { .. }
+        );
+        let step = || BTreeSet::from([("new".to_owned(), "paid".to_owned())]);
+        assert_fault!(|s, _| s.guard = Some(transition(1, &["new"], step())), FaultKind::StateType { .. });
+        assert_fault!(
+            |s, t| {
+                s.guard = Some(transition(1, &["new"], step()));
+                t.columns[1].column_type = Ok(ColumnType::Enum(vec!["new".into()]));
+            },
+            FaultKind::States { .. }
+        );
+        assert_fault!(
+            |s, t| {
+                s.guard = Some(transition(1, &[], step()));
+                t.columns[1].column_type = Ok(ColumnType::Text(None));
+            },
+            FaultKind::States { .. }
+        );
+    }
+
+    #[test]
+    fn deletes_under_a_guard_are_soft() {
+        let deleting = |s: &mut TargetSpec| {
+            s.operations.insert(Operation::Delete);
+        };
+        assert_fault!(
+            |s, _| {
+                deleting(s);
+                s.guard = Some(Guard::NewerBy(1));
+            },
+            FaultKind::HardDeleteGuarded
+        );
+        assert_fault!(|s, _| s.soft_delete = Some("c1".into()), FaultKind::SoftGranted { .. });
+        assert_fault!(|s, _| s.soft_delete = Some("nope".into()), FaultKind::NoColumn { .. });
+        let soft = |column_type, nullable| {
+            move |s: &mut TargetSpec, t: &mut TableInfo| {
+                s.soft_delete = Some("gone".into());
+                let mut gone = column("gone", column_type);
+                gone.nullable = nullable;
+                t.columns.push(gone);
+            }
+        };
+        assert_fault!(soft(ColumnType::Text(None), true), FaultKind::SoftType { .. });
+        assert_fault!(soft(ColumnType::Timestamptz(6), false), FaultKind::SoftNotNull { .. });
+        for (column_type, nullable, kind) in [
+            (ColumnType::Bool, false, SoftKind::Boolean),
+            (ColumnType::Timestamptz(6), true, SoftKind::Timestamp),
+            (ColumnType::LooseInteger, false, SoftKind::Boolean),
+            (ColumnType::LooseInteger, true, SoftKind::Timestamp),
+        ] {
+            let (mut declared, mut found) = good();
+            soft(column_type, nullable)(&mut declared, &mut found);
+            assert_eq!(resolve(&declared, &found).unwrap().soft.unwrap().kind, kind);
+        }
+    }
+
+    #[test]
+    fn what_sees_intermediate_rows_forbids_folding() {
+        let spoils: [fn(&mut TargetSpec, &mut TableInfo); 8] = [
+            |_, t| t.checks.push(Vec::new()),
+            |_, t| t.references.push(table("parents")),
+            |_, t| t.referenced = true,
+            |_, t| t.triggers.push("audit".into()),
+            |_, t| t.columns[1].domain = true,
+            |_, t| {
+                let mut more = t.unique[0].clone();
+                more.columns = vec!["c1".into()];
+                t.unique.push(more);
+            },
+            |s, t| {
+                s.columns[1].merge = Merge::Greatest;
+                t.columns[1].column_type = Ok(ColumnType::Text(None));
+                t.columns[1].collation = Collation::Language;
+            },
+            |s, t| {
+                s.columns[1].merge = Merge::Add;
+                t.columns[1].column_type = Ok(ColumnType::Float(8));
+            },
+        ];
+        for (i, spoil) in spoils.into_iter().enumerate() {
+            let (mut declared, mut found) = good();
+            spoil(&mut declared, &mut found);
+            assert!(!resolve(&declared, &found).unwrap().foldable, "{i}");
+        }
+    }
+}

@@ -141,3 +141,82 @@ impl<'a> Transitions<'a> {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::{super::testing::*, *};
+    use crate::merge::{ColumnType, Merge, resolve};
+
+    fn target(on_refused: OnRefused) -> Target {
+        let allow: BTreeSet<_> = [("new", "paid"), ("paid", "sent")].map(|(a, b)| (a.into(), b.into())).into();
+        let mut guard = transition(1, &["new"], allow);
+        if let Guard::Transition { on_refused: policy, .. } = &mut guard {
+            *policy = on_refused;
+        }
+        let mut declared = spec(&[Merge::Replace], Some(guard));
+        declared.operations.insert(Operation::Update);
+        resolve(&declared, &info(&[ColumnType::Text(None)])).unwrap()
+    }
+
+    fn step(target: usize, operation: Operation, id: &str, state: &str) -> TypedChange {
+        let text = |t: &str| Cell::Text(t.into());
+        TypedChange { record: 0, target, operation, cells: vec![text(id), text(state)] }
+    }
+
+    fn upsert(id: &str, state: &str) -> TypedChange {
+        step(0, Operation::Upsert, id, state)
+    }
+
+    fn accept(leave_out: &[usize], ignored: u64) -> Decision {
+        Decision::Accept { leave_out: leave_out.to_vec(), ignored }
+    }
+
+    #[test]
+    fn steps_build_on_what_was_accepted_before() {
+        let targets = [target(OnRefused::DeadLetter)];
+        let mut states = Transitions::new(&targets);
+        states.learn(0, [(vec![Cell::Text("b".into())], Cell::Text("paid".into()))]);
+        let mut decide = |changes: &[TypedChange]| states.decide(&changes.iter().collect::<Vec<_>>());
+        assert_eq!(decide(&[upsert("a", "new")]), accept(&[], 0));
+        assert_eq!(decide(&[upsert("a", "paid"), upsert("b", "sent")]), accept(&[], 0));
+        assert!(matches!(decide(&[upsert("a", "new")]), Decision::Refuse(r) if r.code == TRANSITION_REFUSED));
+        assert!(matches!(decide(&[upsert("c", "paid")]), Decision::Refuse(_)), "not an initial state");
+        assert_eq!(decide(&[upsert("a", "paid")]), accept(&[0], 0), "there already: nothing to do, nothing refused");
+        assert_eq!(decide(&[step(0, Operation::Update, "d", "sent")]), accept(&[], 0), "no row to update");
+    }
+
+    #[test]
+    fn a_refused_record_leaves_no_step_behind() {
+        let targets = [target(OnRefused::DeadLetter)];
+        let mut states = Transitions::new(&targets);
+        let mut decide = |changes: &[TypedChange]| states.decide(&changes.iter().collect::<Vec<_>>());
+        assert!(matches!(decide(&[upsert("a", "new"), upsert("a", "sent")]), Decision::Refuse(_)));
+        assert_eq!(decide(&[upsert("a", "new")]), accept(&[], 0), "a is still absent");
+    }
+
+    #[test]
+    fn an_ignored_step_leaves_the_record_s_other_changes() {
+        let targets = [target(OnRefused::Ignore)];
+        let mut states = Transitions::new(&targets);
+        let changes = [upsert("a", "sent"), upsert("b", "new")];
+        assert_eq!(states.decide(&changes.iter().collect::<Vec<_>>()), accept(&[0], 1));
+    }
+
+    #[test]
+    fn keys_are_locked_once_sorted_and_for_guarded_targets_only() {
+        let plain = resolve(&spec(&[Merge::Replace], None), &info(&[ColumnType::Text(None)])).unwrap();
+        let targets = [plain, target(OnRefused::DeadLetter)];
+        let changes = [
+            step(1, Operation::Upsert, "b", "new"),
+            step(0, Operation::Upsert, "z", "new"),
+            step(1, Operation::Update, "a", "paid"),
+            step(1, Operation::Upsert, "b", "paid"),
+        ];
+        let states = Transitions::new(&targets);
+        let key = |id: &str| vec![Cell::Text(id.into())];
+        assert_eq!(states.to_lock(&changes), vec![(1, vec![key("a"), key("b")])]);
+        assert!(Transitions::needed(&targets));
+        assert!(!Transitions::needed(&targets[..1]));
+    }
+}
