@@ -106,7 +106,7 @@ fn put_row(model: &mut Model, target: &Target, key: &[Cell], row: &Row) {
 fn overflows(model: &Model, target: &Target) -> bool {
     let fits = |t: &ColumnType, cell: &Cell| match (t, cell) {
         (ColumnType::Int(2), Cell::Int(i)) => i16::try_from(*i).is_ok(),
-        (ColumnType::Numeric(_), Cell::Decimal(d)) => d.abs() < BigDecimal::from(1000),
+        (ColumnType::Numeric(_), Cell::Decimal(d)) => d.abs() < 1000,
         _ => true,
     };
     model

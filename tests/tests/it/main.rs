@@ -12,6 +12,7 @@ mod harness;
 mod licences;
 mod merge_property;
 mod payments;
+mod postgres_store;
 mod recovery;
 mod store;
 mod volume;
