@@ -62,6 +62,10 @@ impl Fixture {
         resolve(spec, &info).map_err(|faults| faults.into_iter().map(|f| f.kind).collect())
     }
 
+    async fn strings(&self, sql: &'static str) -> Vec<String> {
+        sqlx::query_scalar(sql).fetch_all(self.database.pool()).await.unwrap()
+    }
+
     async fn genesis(&self, lane: &mut Box<dyn Connection>) -> (Arc<TopicPartition>, Tip) {
         let partition = Arc::new(TopicPartition {
             cluster_id: "cluster".into(),
@@ -159,8 +163,7 @@ async fn every_kind_reaches_every_column_that_takes_it_without_loss() {
         lane.write(std::slice::from_ref(&target), &[&change]).await.unwrap();
         lane.commit().await.unwrap();
         let shown = fixture
-            .database
-            .texts(
+            .strings(
                 "SELECT concat_ws('|', id, b, i2, i4, i8, n, plain, f4, f8, t, v, c || '<', encode(raw, 'hex'), at AT TIME ZONE 'UTC', \
                  clock, d, tod, j, jb, e, dom, \"select\") FROM \"Odd schema\".\"All \"\"types\"",
             )
@@ -239,20 +242,18 @@ async fn a_transaction_is_set_to_what_safety_needs_whatever_the_defaults() {
     fixture
         .database
         .execute(
-            "ALTER DATABASE current_database SET x.y = 'z'"
-                .replace("ALTER DATABASE current_database SET x.y = 'z'", &format!(
-                    "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''', current_database()); \
-                     EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); \
-                     EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$"
-                ))
-                .as_str(),
+            "DO $$ BEGIN \
+             EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = ''repeatable read''', current_database()); \
+             EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); \
+             EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$",
         )
         .await;
     let mut lane = fixture.lane().await;
     let state = lane.begin(&fixture.consumer).await.unwrap();
     assert_eq!(state, ConsumerState { key_version: 1, horizon_us: i64::MIN, open_dead_letters: false });
     // The lane is idle in its transaction; another session sees the shared lock, and can only share it.
-    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted";
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted \
+                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
     assert_eq!(fixture.database.number(locks).await, 1);
     // Writes pass although the database's default is read-only, and a duplicate race is no 40001.
     let row = LedgerRow {
@@ -380,7 +381,7 @@ async fn a_chain_has_one_successor_and_only_where_it_ended() {
     assert_eq!(extend(&mut lane, &link(&partition, tip, 30), |_| {}).await, 0);
     assert_eq!(extend(&mut lane, &link(&partition, moved, 30), |_| {}).await, 1);
     assert_eq!(lane.topic_ids(consumer, "cluster", "orders").await.unwrap(), [partition.topic_id]);
-    assert_eq!(lane.topic_ids(consumer, "cluster", "others").await.unwrap(), []);
+    assert_eq!(lane.topic_ids(consumer, "cluster", "others").await.unwrap(), Vec::<Uuid>::new());
     assert_eq!(fixture.store.chain_faults(consumer).await.unwrap(), []);
 
     // A hole by hand is named.
@@ -501,17 +502,13 @@ async fn many_lanes_on_the_same_keys_never_deadlock() {
             }
         }
     });
-    // On one thread, yet at once in the database.
-    let mut all = tokio::task::JoinSet::new();
-    let local = tokio::task::LocalSet::new();
-    drop(&mut all);
-    local.run_until(futures(tasks)).await;
+    side_by_side(tasks).await;
     let sum = fixture.database.number("SELECT (SELECT sum(n) FROM a) + (SELECT sum(n) FROM b)").await;
     assert_eq!(sum, rounds * lanes * 60);
 }
 
 /// Runs futures side by side until all are done.
-async fn futures(tasks: impl Iterator<Item = impl Future<Output = ()>>) {
+async fn side_by_side(tasks: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut tasks: Vec<_> = tasks.map(Box::pin).collect();
     std::future::poll_fn(|context| {
         tasks.retain_mut(|task| task.as_mut().poll(context).is_pending());
@@ -557,7 +554,7 @@ async fn rows_that_others_refer_to_are_deleted_in_record_order() {
         lane.commit().await.unwrap();
     }
     assert_eq!(missing, 1);
-    assert_eq!(fixture.database.texts("SELECT id || ':' || o FROM items").await, ["2:10"]);
+    assert_eq!(fixture.strings("SELECT id || ':' || o FROM items").await, ["2:10"]);
     assert_eq!(fixture.database.number("SELECT v FROM orders").await, 5);
 }
 

@@ -77,7 +77,9 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> Result<SchemaState, StoreError> {
-        self.lane().await?.migrate().await
+        self.lane().await?.migrate().await?;
+        // Asked anew: statements prepared before may still mean a table further down the search path.
+        self.schema_state().await
     }
 
     async fn register_consumer(&self, registration: &Registration) -> Result<ConsumerRow, StoreError> {

@@ -28,15 +28,15 @@ impl Lane {
     }
 
     /// See [`super::super::Store::migrate`].
-    pub(super) async fn migrate(&mut self) -> Result<SchemaState, StoreError> {
+    pub(super) async fn migrate(&mut self) -> Result<(), StoreError> {
         match self.schema_state().await? {
-            SchemaState::Missing | SchemaState::Older { .. } => {}
+            // Under an advisory lock: several hosts at once do it once.
+            SchemaState::Missing | SchemaState::Older { .. } => {
+                MIGRATIONS.run_direct(None, self.driver(), false).await.map_err(failed)
+            }
             // Nothing to do, or nothing that may be done.
-            state => return Ok(state),
+            SchemaState::Current { .. } | SchemaState::Newer { .. } | SchemaState::Damaged { .. } => Ok(()),
         }
-        // Under an advisory lock: several hosts at once do it once.
-        MIGRATIONS.run_direct(None, self.driver(), false).await.map_err(failed)?;
-        self.schema_state().await
     }
 }
 
