@@ -326,7 +326,7 @@ fn start_text(start: config::Start) -> String {
     }
 }
 
-/// Holds every target against the catalog (R2.5); all faults at once.
+/// Holds every target against the catalog (R2.5), then against the consumer's others; all faults at once.
 async fn resolve(store: &dyn Store, settings: &config::Consumer) -> Result<Vec<Target>, StartError> {
     let (mut targets, mut faults) = (Vec::new(), Vec::new());
     for spec in &settings.targets {
@@ -334,6 +334,9 @@ async fn resolve(store: &dyn Store, settings: &config::Consumer) -> Result<Vec<T
             Ok(target) => targets.push(target),
             Err(found) => faults.extend(found.iter().map(ToString::to_string)),
         }
+    }
+    if faults.is_empty() {
+        faults.extend(merge::check_together(&targets).iter().map(ToString::to_string));
     }
     if faults.is_empty() { Ok(targets) } else { Err(StartError::Targets(faults)) }
 }
