@@ -51,12 +51,21 @@ pub struct BatchReport {
     pub careful: bool,
 }
 
+/// What a link itself does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkPlace {
+    /// The assignment under which its records were fetched.
+    pub(super) generation: u64,
+    /// Its place in its chain.
+    pub(super) seq: i64,
+}
+
 /// What was about to be committed, kept until the outcome is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommitAttempt {
     pub(super) links: Vec<Link>,
-    /// Per link: the assignment, and the link's place in its chain.
-    pub(super) places: Vec<(u64, i64)>,
+    /// One per link.
+    pub(super) places: Vec<LinkPlace>,
     pub(super) report: BatchReport,
 }
 

@@ -11,7 +11,7 @@ use std::{
 use super::{
     Applied, ApplyError, BatchReport, Breaker, Connection, ConsumerState, LedgerRow, Link, Receipt, Refusals,
     Statement, StoreError, Tip, Tips,
-    applied::CommitAttempt,
+    applied::{CommitAttempt, LinkPlace},
     failpoint::failpoint,
     plan::{Plan, Role},
     prepared::Prepared,
@@ -301,7 +301,7 @@ impl Applier {
         runs: &[(usize, Run)],
         tips: &Tips,
         settled: &Settled,
-    ) -> Result<(Vec<Link>, Vec<(u64, i64)>), ApplyError> {
+    ) -> Result<(Vec<Link>, Vec<LinkPlace>), ApplyError> {
         let mut links = Vec::with_capacity(runs.len());
         let mut places = Vec::with_capacity(runs.len());
         let mut strangers = Vec::new();
@@ -319,7 +319,7 @@ impl Applier {
                 // Invariant 5: consumed is the sum of these, record by record.
                 counts: settled.counts(run.records.clone()),
             });
-            places.push((run.generation, tip.seq + 1));
+            places.push(LinkPlace { generation: run.generation, seq: tip.seq + 1 });
         }
         if strangers.is_empty() {
             Ok((links, places))
@@ -366,7 +366,7 @@ impl Applier {
         let CommitAttempt { links, places, report } = attempt;
         let mut receipts = Vec::with_capacity(links.len());
         let mut tips = Vec::with_capacity(links.len());
-        for (link, (generation, seq)) in links.into_iter().zip(places) {
+        for (link, LinkPlace { generation, seq }) in links.into_iter().zip(places) {
             tips.push((link.partition.clone(), Tip { id: link.id, seq, next_offset: link.next_offset }));
             // Invariant 1: only here, after a confirmed COMMIT or a checkpoint found by its id.
             receipts.push(Receipt::new(link.partition, generation, link.next_offset, link.id));
@@ -400,7 +400,7 @@ async fn roll_back(conn: &mut dyn Connection, error: ApplyError) -> ApplyError {
         ApplyError::Store { consumer, mut error } => {
             error.connection_lost = true;
             // Rolled back or not, nothing is committed; what cannot be blamed on a record is tried again.
-            if error.class() == Class::Poison {
+            if write::blames_a_record(&error) {
                 error.class = Class::Transient;
             }
             ApplyError::Store { consumer, error }

@@ -17,6 +17,8 @@ mod receipt;
 mod registration;
 mod report;
 mod schema;
+#[cfg(test)]
+mod scripted;
 mod settle;
 mod sqlite;
 mod sqlstate;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use super::{
-    ApplyError, Breaker, Connection, Statement, StoreError, Written,
+    ApplyError, Breaker, Connection, StoreError, Written,
     failpoint::failpoint,
     plan::Plan,
     prepared::{Intent, Prepared},
@@ -245,6 +245,5 @@ impl Work<'_> {
 
 /// A data error that careful mode cannot pin on a record stops the consumer.
 pub(super) fn unattributable(error: StoreError) -> StoreError {
-    debug_assert_ne!(error.statement, Statement::Begin, "begin carries no rows");
     StoreError { class: Class::Fatal, ..error }
 }

@@ -8,6 +8,7 @@ mod lost_commit;
 mod poison;
 mod property;
 mod reports;
+mod rivals;
 mod transitions;
 mod values;
 
@@ -60,6 +61,8 @@ conformance! {
         a_commit_that_was_never_sent_is_done_again,
         a_commit_that_comes_late_is_waited_for,
         a_broken_call_leaves_nothing_behind;
+    rivals:
+        two_hosts_that_both_own_everything_apply_it_once;
     poison:
         one_poison_row_amid_a_thousand,
         of_two_rows_that_fail_together_the_second_is_poison,
