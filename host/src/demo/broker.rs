@@ -57,7 +57,9 @@ impl Broker {
         // -1: as many replicas as the cluster makes by default.
         let new: Vec<_> = topics.values().map(|t| NewTopic::new(t, PARTITIONS, TopicReplication::Fixed(-1))).collect();
         let options = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
-        let made = admin.create_topics(&new, &options).await.map_err(|e| fail("create topics", e.to_string()))?;
+        let made = admin.create_topics(&new, &options).await.map_err(|e| {
+            fail("create topics", format!("{e}; is a broker there, and may this host reach it without TLS and SASL?"))
+        })?;
         for result in made {
             result.map_err(|(topic, code)| fail("create topic", format!("{topic}: {code}")))?;
         }

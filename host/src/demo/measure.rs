@@ -159,6 +159,8 @@ pub(super) struct Measurements {
     pub(super) services: BTreeMap<Service, Measured>,
     /// Rows of [`REPEATED_ATTEMPTS`]: an event that two consumers read is in it, too.
     pub(super) repeated_attempts: i64,
+    /// Dead letters of all consumers by their code, the most frequent first.
+    pub(super) dead_letter_codes: Vec<(String, i64)>,
     /// Inputs that came to the same consumer more than once.
     pub(super) repeated_inputs: i64,
     /// Offsets that each consumer's group has committed in Kafka, summed; only asked once the host has ended.
@@ -197,8 +199,19 @@ pub(super) async fn measure(database: &Database, broker: &Broker, ends: &Ends) -
         in_broker: Feed::ALL.into_iter().map(|f| (f, ends.records(&[f]))).collect(),
         services,
         repeated_attempts: database.count_rows(REPEATED_ATTEMPTS).await?,
+        dead_letter_codes: dead_letter_codes(database).await?,
         repeated_inputs: database.count_rows(REPEATED_INPUTS).await?,
         committed: BTreeMap::new(),
         torn_links: database.number("count(*)", TORN_LINKS).await?,
     })
+}
+
+async fn dead_letter_codes(database: &Database) -> Result<Vec<(String, i64)>, DemoError> {
+    let sql = "SELECT code, CAST(count(*) AS text) FROM dead_letters GROUP BY code ORDER BY count(*) DESC, code";
+    let rows = database.ask(sql).await?;
+    let code = |row: &Vec<Option<String>>| {
+        let text = |i: usize| row.get(i).and_then(Clone::clone).unwrap_or_default();
+        (text(0), text(1).parse().unwrap_or(0))
+    };
+    Ok(rows.iter().map(code).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Dialect, Secret};
+use crate::config::Secret;
 
 /// Options of `tidegate demo`.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,14 +45,6 @@ pub struct Options {
     pub listen: std::net::SocketAddr,
 }
 
-impl Options {
-    /// Which dialect the demo's database speaks.
-    #[must_use]
-    pub fn dialect(&self) -> Dialect {
-        if self.database_url.is_some() { Dialect::Postgres } else { Dialect::Sqlite }
-    }
-}
-
 /// Takes any text: a refusal by the command line parser would repeat the URL, and with it its password.
 fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
     Ok(Secret::new(text))
@@ -60,7 +52,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[derive(clap::Parser)]
@@ -69,10 +61,14 @@ mod tests {
         options: Options,
     }
 
+    pub(in crate::demo) fn parsed(line: &[&str]) -> Options {
+        <Line as clap::Parser>::try_parse_from(line).unwrap().options
+    }
+
     #[test]
     fn the_command_line_is_well_formed() {
         <Line as clap::CommandFactory>::command().debug_assert();
-        let line = <Line as clap::Parser>::try_parse_from(["demo"]).unwrap();
-        assert_eq!((line.options.events, line.options.dialect()), (20_000, Dialect::Sqlite));
+        let options = parsed(&["demo"]);
+        assert_eq!((options.events, options.seed, options.json), (20_000, 42, false));
     }
 }

@@ -19,13 +19,15 @@ impl Progress {
     pub(super) fn new(watched: bool, expected: u64) -> Self {
         let target = if watched { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
-        let bar = |name: &'static str, colour: &str| {
+        let bar = |name: &'static str, colour: &str, length: u64| {
             let template = format!("{{prefix:<22}} {{bar:24.{colour}/dim}} {{human_pos:>9}} {{msg}}");
             let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            bars.add(ProgressBar::new(expected).with_prefix(name).with_style(style.progress_chars("━╸─")))
+            bars.add(ProgressBar::new(length).with_prefix(name).with_style(style.progress_chars("━╸─")))
         };
-        let produced = bar("produced", "yellow");
-        let consumed = Service::ALL.into_iter().map(|s| (s, bar(s.name(), "green"))).collect();
+        let produced = bar("produced", "yellow", expected);
+        let share = |service: Service| service.feeds().iter().map(|feed| feed.percent()).sum::<u64>();
+        let consumed =
+            Service::ALL.into_iter().map(|s| (s, bar(s.name(), "green", expected * share(s) / 100))).collect();
         Self { bars, produced, consumed }
     }
 
@@ -58,6 +60,10 @@ impl Progress {
     pub(super) fn end(&self) {
         self.produced.abandon();
         self.consumed.values().for_each(ProgressBar::abandon);
+        if !self.bars.is_hidden() {
+            // The last bar's line is still open.
+            eprintln!();
+        }
     }
 
     /// Prints something while the bars are away.

@@ -149,6 +149,7 @@ pub(super) mod tests {
                 services,
                 repeated_attempts: 999,
                 repeated_inputs: 250,
+                dead_letter_codes: vec![("bad-json".into(), 12), ("bad-amount".into(), 6)],
                 committed,
                 torn_links: 0,
             },

@@ -24,8 +24,8 @@ pub(super) struct Places {
     pub(super) config: String,
     pub(super) broker: String,
     pub(super) metrics: Option<String>,
-    /// A command that opens the database.
-    pub(super) shell: String,
+    /// Commands that show more: what for, and how.
+    pub(super) next: Vec<(&'static str, String)>,
     /// Commands that take away what the demo made outside its folder.
     pub(super) clean_up: Vec<String>,
 }
@@ -131,7 +131,7 @@ pub(super) mod tests {
             config: "/tmp/demo/tidegate.toml".into(),
             broker: "embedded".into(),
             metrics: None,
-            shell: "sqlite3 /tmp/demo/demo.db".into(),
+            next: vec![("every partition", "tidegate status --config /tmp/demo/tidegate.toml".into())],
             clean_up: vec!["rm -r /tmp/demo".into()],
         };
         Report { events: 2_000, seed: 42, proofs: proof::proofs(&oracle, &measured), measured, places }

@@ -29,6 +29,9 @@ const DRIP: u64 = 5;
 pub(super) async fn run(options: &Options, watched: bool) -> Result<u8, DemoError> {
     let mut interrupt = Interrupt::listen()?;
     let stage = Stage::set(options).await?;
+    if watched {
+        eprintln!("{}\n", stage.introduction(options));
+    }
     let watch = Watch::new(&stage, options.events, watched);
     let producer = Producer::new(Arc::clone(&stage.broker), watch.pace(), watch.produced(), stage::story(options))?;
     let host = Host::start(&stage.config).await?;

@@ -16,7 +16,9 @@ use super::{
     report::{Places, Report},
     service::Service,
     story::{Feed, Story},
+    summary::grouped,
 };
+use crate::config::Secret;
 
 /// Everything that one run stands on. Dropped last: the embedded broker is in it.
 pub(super) struct Stage {
@@ -32,10 +34,10 @@ pub(super) struct Stage {
 impl Stage {
     /// Makes it all new; touches nothing that is there.
     pub(super) async fn set(options: &Options) -> Result<Self, DemoError> {
+        postgres_only(options)?;
         let plugins = configuration::plugins(options.plugins.as_deref())?;
         let run = run_name();
         let folder = Folder::take(options.dir.as_deref(), &run)?;
-        logs::to_file(&folder.file("tidegate.log"))?;
         let broker = match &options.bootstrap_servers {
             None => Broker::embedded()?,
             Some(servers) => Broker::real(servers, &run).await?,
@@ -45,6 +47,8 @@ impl Stage {
             (Some(url), Some(schema)) => Database::postgres(url, schema).await?,
             _ => Database::sqlite(&folder.file("demo.db")).await?,
         };
+        // Not before: a folder in which nothing was begun is still empty, and can be named again.
+        logs::to_file(&folder.file("tidegate.log"))?;
         // A group of the demo's name may be somebody's on a real broker.
         let group_prefix = if broker.is_embedded() { String::new() } else { format!("tidegate.demo.{run}.") };
         let config = folder.file("tidegate.toml");
@@ -59,6 +63,17 @@ impl Stage {
         ];
         configuration::write(&config, &places.into_iter().collect())?;
         Ok(Self { broker: Arc::new(broker), database: Arc::new(database), config, folder, group_prefix, schema })
+    }
+
+    /// What is about to be seen.
+    pub(super) fn introduction(&self, options: &Options) -> String {
+        let broker = if self.broker.is_embedded() { "an embedded Kafka" } else { "your Kafka" };
+        let database = if self.schema.is_some() { "your PostgreSQL" } else { "SQLite" };
+        let events = grouped(i64::try_from(options.events).unwrap_or(i64::MAX));
+        format!(
+            "{events} events of orders and payments travel from {broker} through two WASM plugins into {database};\n\
+             about a tenth of them is published twice, and a few are broken."
+        )
     }
 
     /// Leaves the report in the folder, as the object of `--json`.
@@ -101,20 +116,40 @@ impl Stage {
         } else {
             self.broker.servers().to_owned()
         };
-        let shell = match &self.schema {
-            Some(schema) => format!("psql …, then SET search_path = {schema};"),
-            None => format!("sqlite3 {}", self.database.shown()),
+        let program = std::env::args().next().unwrap_or_else(|| "tidegate".into());
+        let tables = match (&self.schema, self.database.shown()) {
+            (Some(schema), _) => format!("psql …, then SET search_path = {schema};"),
+            (None, file) => format!("sqlite3 {file}"),
         };
+        let next = vec![
+            ("every partition", format!("{program} status --config {}", self.config.display())),
+            ("every table", tables),
+            ("another rule", "edit plugins/settlement/src/lib.rs, then make demo again".into()),
+            ("a real Kafka", format!("{program} demo --bootstrap-servers HOST:9092 --database-url postgres://…")),
+        ];
         Places {
             database: self.database.shown().to_owned(),
             log: self.folder.file("tidegate.log").display().to_string(),
             config: self.config.display().to_string(),
             broker,
             metrics,
-            shell,
+            next,
             clean_up,
         }
     }
+}
+
+/// Without the URL in the error: it may hold a password.
+fn postgres_only(options: &Options) -> Result<(), DemoError> {
+    let fits = |url: &Secret| ["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme));
+    if options.database_url.as_ref().is_none_or(fits) {
+        return Ok(());
+    }
+    Err(DemoError::Usage(
+        "--database-url is to be a PostgreSQL, postgres://USER:PASSWORD@HOST:PORT/DATABASE; without it the demo uses \
+         SQLite, whose place --dir says"
+            .into(),
+    ))
 }
 
 /// A story that ends at about the present.
@@ -128,4 +163,19 @@ fn run_name() -> String {
     let now = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let tail = uuid::Uuid::new_v4().simple().to_string();
     format!("{now}-{}", &tail[..6])
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn another_database_is_refused_without_its_password() {
+        let line = ["demo", "--database-url", "mysql://me:hunter2@host/db"];
+        let options = super::super::options::tests::parsed(&line);
+        let error = Stage::set(&options).await.err().unwrap();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("postgres://") && !error.to_string().contains("hunter2"));
+    }
 }

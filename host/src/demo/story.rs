@@ -22,6 +22,14 @@ pub(super) enum Feed {
 impl Feed {
     pub(super) const ALL: [Self; 2] = [Self::Orders, Self::Payments];
 
+    /// Its share of the records, roughly.
+    pub(super) fn percent(self) -> u64 {
+        match self {
+            Self::Orders => 58,
+            Self::Payments => 42,
+        }
+    }
+
     /// Its name, where nobody else has a topic of that name.
     pub(super) fn topic(self) -> &'static str {
         match self {

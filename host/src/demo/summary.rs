@@ -112,7 +112,13 @@ fn outcomes(out: &mut String, report: &Report, style: Style) -> fmt::Result {
         sum(|m| m.payload_conflicts),
         "of the duplicates came with another payload than the first: kept and reported",
     )?;
-    note(sum(|m| m.superseded), "of the dead letters came again, corrected, and were applied")
+    note(sum(|m| m.superseded), "of the dead letters came again, corrected, and were applied")?;
+    let codes: Vec<_> =
+        report.measured.dead_letter_codes.iter().map(|(code, count)| format!("{} {code}", grouped(*count))).collect();
+    if !codes.is_empty() {
+        writeln!(out, "{}", style.faint(format!("  the dead letters by their code: {}", codes.join(", "))))?;
+    }
+    Ok(())
 }
 
 fn queries(out: &mut String, report: &Report, style: Style) -> fmt::Result {
@@ -120,12 +126,8 @@ fn queries(out: &mut String, report: &Report, style: Style) -> fmt::Result {
     let question = |title: &str, sql: &str| format!("\n{title}\n  {}\n", style.faint(format!("{sql};")));
     let answer = |rows: i64| style.bold(format!("{} {}", grouped(rows), if rows == 1 { "row" } else { "rows" }));
     out.push_str(&question("Deduplication: events met more than once (any number is fine)", REPEATED_ATTEMPTS));
-    writeln!(
-        out,
-        "  {}, {} of them because the same consumer got a copy",
-        answer(m.repeated_attempts),
-        grouped(m.repeated_inputs)
-    )?;
+    let why = "each payment event, since two consumers read them, and each order event that came again";
+    writeln!(out, "  {}: {why}", answer(m.repeated_attempts))?;
     for (service, m) in &m.services {
         let rows = match service {
             Service::Settlement => "payments",
@@ -188,13 +190,11 @@ fn places(out: &mut String, report: &Report, style: Style) -> fmt::Result {
     line("log", &places.log)?;
     match &places.metrics {
         Some(url) => line("metrics", url)?,
-        None => line("metrics", "gone with this run; --keep-running keeps them up")?,
+        None => line("metrics", "gone with this run; with --keep-running they stay")?,
     }
     writeln!(out, "\nNext")?;
-    let mut next = |name: &str, what: &str| writeln!(out, "  {name:<18}{what}");
-    next("look inside", &places.shell)?;
-    next("change a rule", "edit plugins/settlement or plugins/order-summary, then make demo again")?;
-    next("on real services", "tidegate demo --bootstrap-servers HOST:9092 --database-url postgres://…")?;
+    let mut next = |name: &str, what: &str| writeln!(out, "  {} {what}", style.faint(format!("{name:<16}")));
+    places.next.iter().try_for_each(|(name, what)| next(name, what))?;
     places.clean_up.iter().try_for_each(|command| next("clean up", command))
 }
 
