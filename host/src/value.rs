@@ -9,11 +9,11 @@ pub enum Value {
     Boolean(bool),
     /// A 64-bit integer.
     Integer(i64),
-    /// A double. NaN and infinities are refused where the column cannot hold them.
+    /// A double. NaN and infinities are refused.
     Real(f64),
     /// Digits as in SQL, for decimals and for integers that a language cannot hold exactly.
     Decimal(String),
-    /// Text; also a date, uuid, enum label, interval.
+    /// Text; also a date, a time, a uuid, an enum's label, an instant in RFC 3339.
     Text(String),
     /// Bytes.
     Bytes(Vec<u8>),

@@ -1,6 +1,6 @@
 //! One connection and what is known about its state.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use sqlx::{
     Connection as _, Executor, PgConnection, Row, SqlStr,
@@ -18,6 +18,18 @@ use crate::{class::Class, identity::ConsumerName};
 
 /// The class of advisory locks that this program takes: "tidg" as a number.
 pub(super) const LOCK_CLASS: i32 = 1_953_064_039;
+
+/// A day: longer than anything that a person waits for.
+const NO_LIMIT: Duration = Duration::from_secs(86_400);
+
+/// The driver's answer, or an I/O error where none comes. The connection is then in the middle of something, and whoever
+/// reads the error as the I/O error that it is never uses it again.
+async fn answer<T>(patience: Duration, asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
+        let text = format!("the server has not answered for {} s", patience.as_secs());
+        Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
+    })
+}
 
 /// A connection, owned by one lane.
 #[derive(Debug)]
@@ -43,7 +55,7 @@ impl Lane {
         place: &str,
         timeouts: Timeouts,
     ) -> Result<Self, StoreError> {
-        let connection = PgConnection::connect_with(options)
+        let connection = answer(timeouts.statement, PgConnection::connect_with(options))
             .await
             .map_err(|error| store_error(Statement::Connect, &format!("connect to {place}"), error))?;
         Ok(Self {
@@ -60,6 +72,16 @@ impl Lane {
     /// For what the driver does by itself (migrations).
     pub(super) fn driver(&mut self) -> &mut PgConnection {
         &mut self.connection
+    }
+
+    /// How long an answer is waited for: longer than the server lets a statement or an idle transaction live, so that
+    /// only a server that is gone without a word (a cut cable, a dead machine) is given up. Work that has no time-out on
+    /// the server has none here.
+    fn patience(&self, statement: Statement) -> Duration {
+        match statement {
+            Statement::Report | Statement::Catalog | Statement::Migrate => NO_LIMIT,
+            _ => self.timeouts.statement + self.timeouts.idle,
+        }
     }
 
     fn usable(&self, statement: Statement, context: &str) -> Result<(), StoreError> {
@@ -94,7 +116,7 @@ impl Lane {
         query: PgQuery<'_>,
     ) -> Result<u64, StoreError> {
         self.usable(statement, context)?;
-        match query.execute(&mut self.connection).await {
+        match answer(self.patience(statement), query.execute(&mut self.connection)).await {
             Ok(done) => Ok(done.rows_affected()),
             Err(error) => Err(self.note(statement, context, error)),
         }
@@ -108,7 +130,7 @@ impl Lane {
         query: PgQuery<'_>,
     ) -> Result<Vec<PgRow>, StoreError> {
         self.usable(statement, context)?;
-        match query.fetch_all(&mut self.connection).await {
+        match answer(self.patience(statement), query.fetch_all(&mut self.connection)).await {
             Ok(rows) => Ok(rows),
             Err(error) => Err(self.note(statement, context, error)),
         }
@@ -122,7 +144,7 @@ impl Lane {
         sql: SqlStr,
     ) -> Result<Vec<PgRow>, StoreError> {
         self.usable(statement, context)?;
-        match (&mut self.connection).fetch_all(sqlx::raw_sql(sql)).await {
+        match answer(self.patience(statement), (&mut self.connection).fetch_all(sqlx::raw_sql(sql))).await {
             Ok(rows) => Ok(rows),
             Err(error) => Err(self.note(statement, context, error)),
         }

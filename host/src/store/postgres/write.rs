@@ -74,8 +74,7 @@ impl Lane {
         let several = first.len() > 1;
         if several {
             // Each statement locks its own keys: all of the table's are locked before, in one order.
-            let all = table.keys.iter().map(|key| key.changes[0]);
-            self.lock_keys(set, all.clone().map(|c| (c, c)).collect()).await?;
+            self.lock_keys(set, &table.keys).await?;
         }
         for group in &first {
             self.write_group(set, group, !several, written).await?;
@@ -106,13 +105,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Locks the rows of keys that stand in one order, through the target of the first: all are of one table.
-    async fn lock_keys(
-        &mut self,
-        set: &TargetSet,
-        changes: Vec<(&TypedChange, &TypedChange)>,
-    ) -> Result<(), StoreError> {
-        let Some(&(first, _)) = changes.first() else { return Ok(()) };
+    /// Locks the rows of a table's keys in their order, through the target of the first.
+    async fn lock_keys(&mut self, set: &TargetSet, keys: &[KeyChanges<'_>]) -> Result<(), StoreError> {
+        let Some(first) = keys.first().map(|key| key.changes[0]) else { return Ok(()) };
         let (target, sql) = (&set.targets[first.target], &set.sql[first.target]);
         // Keys in this target's order, whichever target a change is of.
         let names = target.key_columns();
@@ -120,7 +115,7 @@ impl Lane {
         let mut query = sqlx::query(sql.lock.clone());
         for at in 0..target.spec.key.len() {
             let place = place(at);
-            let cells = changes.iter().map(|(c, _)| set.layout.key_of(c).nth(place).unwrap_or(&Cell::Null));
+            let cells = keys.iter().map(|key| set.layout.key_of(key.changes[0]).nth(place).unwrap_or(&Cell::Null));
             query = bind(query, sql.wires[target.spec.key[at]], cells);
         }
         self.rows(Statement::Lock, &context("lock rows of", target), query).await.map(drop)
