@@ -9,13 +9,13 @@ use std::{
 };
 
 use super::{
-    Applied, ApplyError, BatchReport, Breaker, Connection, ConsumerState, LedgerRow, Link, Receipt, Refusals,
-    Statement, StoreError, Tip, Tips,
+    Applied, ApplyError, BatchReport, Breaker, Connection, ConsumerState, Link, Receipt, Refusals, Statement,
+    StoreError, Tip, Tips,
     applied::{CommitAttempt, LinkPlace},
     failpoint::failpoint,
-    plan::{Plan, Role},
+    ledger::ask_ledger,
     prepared::Prepared,
-    settle::{Answers, NoteLimits, Settled, settle},
+    settle::{NoteLimits, Settled, settle},
     write::{self, Progress, Work},
 };
 use crate::{
@@ -176,7 +176,7 @@ impl Applier {
         };
         let plan = prepared.plan(old_before_us);
 
-        let mut answers = self.ask_ledger(conn, prepared, &plan).await?;
+        let mut answers = ask_ledger(conn, &self.consumer, prepared, &plan).await.map_err(store)?;
         answers.old_before_us = old_before_us;
         failpoint!("after-ledger");
 
@@ -247,51 +247,6 @@ impl Applier {
             careful: mode != Mode::Optimistic,
         };
         Ok(Uncommitted { attempt: CommitAttempt { links, places, report }, refusals })
-    }
-
-    /// Inserts, then looks up, in a statement of its own, what was there already and what only asks.
-    async fn ask_ledger(
-        &self,
-        conn: &mut dyn Connection,
-        prepared: &Prepared,
-        plan: &Plan,
-    ) -> Result<Answers, ApplyError> {
-        let mut rows = Vec::with_capacity(plan.inserters.len());
-        for &i in &plan.inserters {
-            if let Some(identity) = &prepared.items[i].identity {
-                rows.push(LedgerRow {
-                    message_id: identity.message_id.clone(),
-                    aggregate_id: identity.aggregate_id.clone(),
-                    partition: prepared.batch.run_of(i).partition.clone(),
-                    offset: prepared.batch.records[i].offset,
-                    fingerprint: identity.fingerprint,
-                });
-            }
-        }
-        let mut inserted = vec![false; prepared.items.len()];
-        if !rows.is_empty() {
-            // Invariant 3: what this statement inserted comes first; nothing else decides it.
-            let ids = conn.insert_ledger(&self.consumer, &rows).await.map_err(|error| self.failed(error))?;
-            let ids: std::collections::HashSet<MessageId> = ids.into_iter().collect();
-            for &i in &plan.inserters {
-                inserted[i] = prepared.items[i].message_id().is_some_and(|id| ids.contains(id));
-            }
-        }
-        debug_assert!(plan.inserters.iter().all(|&i| plan.roles[i] == Role::Insert));
-        let mut unknown: Vec<MessageId> = plan
-            .inserters
-            .iter()
-            .filter(|&&i| !inserted[i])
-            .chain(&plan.asked)
-            .filter_map(|&i| prepared.items[i].message_id().cloned())
-            .collect();
-        unknown.sort_unstable();
-        let known = if unknown.is_empty() {
-            Default::default()
-        } else {
-            conn.lookup(&self.consumer, &unknown).await.map_err(|error| self.failed(error))?
-        };
-        Ok(Answers { inserted, known, limit: prepared.items.len(), ..Answers::default() })
     }
 
     /// The next link of each partition, and its place.

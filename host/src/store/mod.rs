@@ -10,6 +10,7 @@ mod connection;
 mod error;
 mod failpoint;
 mod headers;
+mod ledger;
 mod plan;
 pub mod postgres;
 mod prepared;

@@ -190,3 +190,121 @@ fn literal(text: &str) -> String {
 pub(super) fn table_sql(table: &TableName) -> String {
     quoted(&table.name)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::merge::{ColumnSpec, FaultKind, Guard, Merge, Operation, TargetSpec, resolve};
+
+    async fn database(sql: &str) -> SqliteConnection {
+        use sqlx::Connection as _;
+        let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
+        conn
+    }
+
+    async fn info(sql: &str) -> TableInfo {
+        let mut conn = database(sql).await;
+        table_info(&mut conn, &TableName { schema: None, name: "T".into() }).await.unwrap()
+    }
+
+    fn spec() -> TargetSpec {
+        let column = |name: &str| ColumnSpec { name: name.into(), merge: Merge::Replace };
+        TargetSpec {
+            name: "t".into(),
+            table: TableName { schema: None, name: "t".into() },
+            columns: vec![column("id"), column("v")],
+            key: vec![0],
+            guard: None,
+            operations: BTreeSet::from([Operation::Upsert]),
+            soft_delete: None,
+        }
+    }
+
+    async fn faults(sql: &str, spec: &TargetSpec) -> Vec<FaultKind> {
+        match resolve(spec, &info(sql).await) {
+            Ok(_) => Vec::new(),
+            Err(faults) => faults.into_iter().map(|fault| fault.kind).collect(),
+        }
+    }
+
+    #[tokio::test]
+    async fn good_keys_are_found() {
+        for sql in [
+            "CREATE TABLE t (id TEXT PRIMARY KEY, v TEXT) STRICT",
+            "CREATE TABLE t (id TEXT PRIMARY KEY, v TEXT) STRICT, WITHOUT ROWID",
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT) STRICT",
+            "CREATE TABLE t (id TEXT NOT NULL UNIQUE, v TEXT) STRICT",
+            "CREATE TABLE t (id TEXT NOT NULL, v TEXT) STRICT; CREATE UNIQUE INDEX i ON t (id)",
+        ] {
+            assert_eq!(faults(sql, &spec()).await, [], "{sql}");
+        }
+        let mut pair = spec();
+        pair.key = vec![1, 0];
+        let sql = "CREATE TABLE t (id TEXT, v TEXT, PRIMARY KEY (id, v)) STRICT";
+        assert_eq!(faults(sql, &pair).await, []);
+        assert!(faults(sql, &spec()).await.iter().any(|f| matches!(f, FaultKind::NoUniqueIndex { .. })));
+    }
+
+    #[tokio::test]
+    async fn keys_that_let_duplicates_in_are_refused() {
+        for (sql, expected) in [
+            ("CREATE TABLE t (id TEXT UNIQUE, v TEXT) STRICT", "NullableKey"),
+            ("CREATE TABLE t (id TEXT NOT NULL, v TEXT) STRICT", "NoUniqueIndex"),
+            (
+                "CREATE TABLE t (id TEXT NOT NULL, v TEXT) STRICT; CREATE UNIQUE INDEX i ON t (id) WHERE v > ''",
+                "NoUniqueIndex",
+            ),
+            (
+                "CREATE TABLE t (id TEXT NOT NULL, v TEXT) STRICT; CREATE UNIQUE INDEX i ON t (lower(id))",
+                "NoUniqueIndex",
+            ),
+            (
+                "CREATE TABLE t (id TEXT NOT NULL, v TEXT) STRICT; CREATE UNIQUE INDEX i ON t (id COLLATE NOCASE)",
+                "NoUniqueIndex",
+            ),
+            ("CREATE TABLE t (id TEXT PRIMARY KEY COLLATE NOCASE, v TEXT) STRICT", "KeyCollation"),
+            ("CREATE TABLE t (id TEXT PRIMARY KEY, v TEXT)", "Table"),
+            ("CREATE TABLE b (id TEXT PRIMARY KEY, v TEXT) STRICT; CREATE VIEW t AS SELECT * FROM b", "Table"),
+            ("CREATE TABLE t (id TEXT PRIMARY KEY, v TEXT AS (id) STORED) STRICT", "Generated"),
+            ("CREATE TABLE t (id TEXT PRIMARY KEY, v ANY) STRICT", "Type"),
+            ("CREATE TABLE t (id TEXT PRIMARY KEY, v TEXT, w TEXT NOT NULL) STRICT", "Required"),
+        ] {
+            let found = faults(sql, &spec()).await;
+            assert!(found.iter().any(|f| format!("{f:?}").starts_with(expected)), "{sql}: {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_comparing_merge_on_decimals_kept_as_text() {
+        let sql = "CREATE TABLE t (id TEXT PRIMARY KEY, v TEXT) STRICT";
+        for merge in [Merge::Greatest, Merge::Least, Merge::Add] {
+            let mut declared = spec();
+            declared.columns[1].merge = merge;
+            let found = faults(sql, &declared).await;
+            assert!(matches!(found[..], [FaultKind::MergeType { .. }]), "{merge:?}: {found:?}");
+        }
+        let mut declared = spec();
+        declared.guard = Some(Guard::NewerBy(1));
+        assert!(matches!(faults(sql, &declared).await[..], [FaultKind::GuardType { .. }]));
+    }
+
+    #[tokio::test]
+    async fn what_sees_a_row_is_listed() {
+        let found = info(
+            "CREATE TABLE p (id TEXT PRIMARY KEY) STRICT;
+             CREATE TABLE t (id TEXT PRIMARY KEY, v INTEGER CHECK (v > 0), r TEXT REFERENCES p (id)) STRICT;
+             CREATE TABLE c (id TEXT PRIMARY KEY REFERENCES t (id)) STRICT;
+             CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END",
+        )
+        .await;
+        assert_eq!(found.checks, [vec!["v".to_owned()]]);
+        assert_eq!(found.references, [TableName { schema: None, name: "p".into() }]);
+        assert!(found.referenced);
+        assert_eq!(found.triggers, ["g"]);
+        assert_eq!(found.table.name, "t", "as the catalog spells it");
+    }
+}
