@@ -5,6 +5,8 @@
 pub mod bench;
 mod broker;
 mod database;
+pub mod doomed;
+pub mod faulty;
 pub mod host;
 pub mod http;
 pub mod oracle;

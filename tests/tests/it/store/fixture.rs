@@ -119,8 +119,10 @@ fn specs() -> Vec<TargetSpec> {
 
 impl Fixture {
     async fn new(url: &str, dialect: Dialect, place: Place) -> Self {
-        let store = store::open(&Database { url: Secret::new(url), dialect }).unwrap();
-        store.migrate().await.unwrap();
+        let database = Database { url: Secret::new(url), dialect };
+        // Migrated by a store of its own: a SQLite file stays locked as long as the store that wrote to it.
+        store::open(&database).unwrap().migrate().await.unwrap();
+        let store = store::open(&database).unwrap();
         let mut fixture = Self { store, targets: Arc::new([]), place };
         for table in TABLES {
             fixture.create(table).await;
@@ -140,6 +142,13 @@ impl Fixture {
 
     pub(super) fn dialect(&self) -> Dialect {
         self.store.dialect()
+    }
+
+    pub(super) fn url(&self) -> &str {
+        match &self.place {
+            Place::Sqlite { url, .. } => url,
+            Place::Postgres(database) => database.url(),
+        }
     }
 
     pub(super) fn is_sqlite(&self) -> bool {

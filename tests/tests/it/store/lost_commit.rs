@@ -6,10 +6,9 @@ use tidegate::{
     store::{Applied, Prepared},
 };
 
-use super::{
-    faulty::{Break, Faulty},
-    fixture::{Fixture, Lane, event},
-};
+use tidegate_tests::faulty::{Break, Faulty};
+
+use super::fixture::{Fixture, Lane, event};
 
 /// Lets the lane's connection break, and gives it a good one afterwards. Answers whether it broke, and what came of the
 /// batch in the end.

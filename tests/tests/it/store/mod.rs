@@ -1,8 +1,8 @@
 //! What every store must do, run on each of them.
 
 mod chain;
+mod crash_points;
 mod duplicates;
-mod faulty;
 mod fixture;
 mod lost_commit;
 mod poison;
@@ -61,6 +61,8 @@ conformance! {
         a_commit_that_was_never_sent_is_done_again,
         a_commit_that_comes_late_is_waited_for,
         a_broken_call_leaves_nothing_behind;
+    crash_points:
+        a_process_killed_at_any_call_loses_and_doubles_nothing;
     rivals:
         two_hosts_that_both_own_everything_apply_it_once;
     poison:

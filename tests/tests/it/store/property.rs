@@ -17,8 +17,9 @@ use tidegate::{
     outcome::Verdict,
 };
 
+use tidegate_tests::faulty::Break;
+
 use super::{
-    faulty::Break,
     fixture::{Event, Fixture, event, postgres, sqlite},
     lost_commit::apply_through,
 };

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use tidegate::{class::Class, store::ApplyError};
 
-use super::{
-    faulty::{Break, Faulty},
-    fixture::{Consumer, Event, Fixture, event, partition},
-};
+use tidegate_tests::faulty::{Break, Faulty};
+
+use super::fixture::{Consumer, Event, Fixture, event, partition};
 
 const PARTITIONS: i32 = 3;
 const RECORDS: usize = 240;

@@ -1,4 +1,5 @@
-//! A connection that breaks: at any of its calls, before or after the call has done its work.
+//! A connection that breaks, or takes its process with it: at any of its calls, before or after the call has done its
+//! work.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 /// When it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Break {
+pub enum Break {
     /// Before the call of this number (from 0) reaches the database.
     Before(usize),
     /// After the call of this number has done its work: only its answer is lost.
@@ -24,17 +25,24 @@ pub(super) enum Break {
     CommitUnsent,
     /// COMMIT is done, its answer lost.
     CommitUnanswered,
+    /// The process ends before the call of this number, as if killed.
+    KillBefore(usize),
+    /// The process ends after the call of this number has done its work.
+    KillAfter(usize),
 }
 
 /// Wraps a connection.
-pub(super) struct Faulty {
-    pub(super) inner: Box<dyn Connection>,
+pub struct Faulty {
+    /// The connection that works.
+    pub inner: Box<dyn Connection>,
     when: Break,
     calls: usize,
 }
 
 impl Faulty {
-    pub(super) fn new(inner: Box<dyn Connection>, when: Break) -> Self {
+    /// Breaks this connection.
+    #[must_use]
+    pub fn new(inner: Box<dyn Connection>, when: Break) -> Self {
         Self { inner, when, calls: 0 }
     }
 
@@ -46,11 +54,17 @@ impl Faulty {
     fn before(&mut self, statement: Statement) -> Result<(), StoreError> {
         let now = self.calls;
         self.calls += 1;
+        if self.when == Break::KillBefore(now) {
+            std::process::abort();
+        }
         let unsent = self.when == Break::CommitUnsent && statement == Statement::Commit;
         if self.when == Break::Before(now) || unsent { Err(Self::lost(statement)) } else { Ok(()) }
     }
 
     fn after<T>(&mut self, statement: Statement, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.when == Break::KillAfter(self.calls - 1) {
+            std::process::abort();
+        }
         let unanswered = self.when == Break::CommitUnanswered && statement == Statement::Commit;
         if self.when == Break::After(self.calls - 1) || unanswered { Err(Self::lost(statement)) } else { answer }
     }
