@@ -36,7 +36,7 @@ async fn a_transaction_is_set_to_what_safety_needs_whatever_the_defaults() {
     };
     assert_eq!(
         lane.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap(),
-        [row.message_id.clone()]
+        std::slice::from_ref(&row.message_id)
     );
     let mut other = fixture.lane().await;
     other.begin(&fixture.consumer).await.unwrap();
