@@ -16,6 +16,8 @@ const GOOD: &str = r#"
 url = "sqlite://shop.db"
 [kafka.main]
 "bootstrap.servers" = "127.0.0.1:1"
+"security.protocol" = "SASL_SSL"
+"sasl.mechanism" = "PLAIN"
 "sasl.password" = "${CANARY}"
 [[consumer]]
 name = "settlement"
@@ -112,7 +114,7 @@ fn mistakes_stop_every_command_and_are_told_with_their_place() {
         assert_eq!(code(&output), 2, "{command}: {said}");
         for part in [
             "error[unknown-key]: unknown key `topic`",
-            "--> tidegate.toml:9:1",
+            "--> tidegate.toml:11:1",
             "= help: did you mean `topics`?",
             "error[missing-key]: a consumer needs `topics`",
             "error[unknown-column]: \"peyment_id\"",
@@ -131,7 +133,7 @@ fn mistakes_are_told_to_scripts_too() {
     let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!((&json["ok"], &json["errors"]), (&false.into(), &2.into()));
     let finding = json["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "unknown-key").unwrap();
-    assert_eq!(finding["place"], "tidegate.toml:9:1");
+    assert_eq!(finding["place"], "tidegate.toml:11:1");
     assert_eq!(finding["subject"], "consumer[settlement].topic");
 }
 
@@ -204,7 +206,7 @@ fn a_password_is_never_shown() {
         GOOD.replace("sqlite://shop.db", "postgres://u:${CANARY}@127.0.0.1:1/shop"),
         GOOD.replace("sqlite://shop.db", &format!("postgres://u:{CANARY}@127.0.0.1:1/shop")),
         GOOD.replace("sqlite://shop.db", &format!("mysql://u:{CANARY}@127.0.0.1:1/shop")),
-        GOOD.replace("\"${CANARY}\"\n[[", &format!("\"{CANARY}\"\n\"security.protocol\" = \"wrong\"\n[[")),
+        GOOD.replace("\"${CANARY}\"\n[[", &format!("\"{CANARY}\"\n[[")).replace("SASL_SSL", "wrong"),
         GOOD.replace("\"sasl.password\"", "\"sasl.pasword\""),
         GOOD.replace("url = \"sqlite://shop.db\"", &format!("url = \"postgres://u:{CANARY}@h/d")),
     ];

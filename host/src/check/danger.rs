@@ -136,6 +136,19 @@ impl Danger {
         }
     }
 
+    /// Whether only a broker or a database can show it.
+    #[must_use]
+    pub fn needs_services(self) -> bool {
+        matches!(
+            self,
+            Self::LedgerWithoutConsumer
+                | Self::OtherTransaction
+                | Self::RetentionTooShort
+                | Self::NoUniqueKey
+                | Self::KeysChanged
+        )
+    }
+
     /// Why it cannot happen here at all, where that is so.
     #[must_use]
     pub fn excluded(self) -> Option<&'static str> {

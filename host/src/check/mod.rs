@@ -9,6 +9,6 @@ mod probe;
 mod report;
 mod retention;
 
-pub use offline::{Plugins, check as offline};
+pub use offline::{Load, Plugins, check as offline};
 pub use online::{check as online, retention_faults};
 pub use report::{Line, Mark, Report};

@@ -10,16 +10,15 @@ use crate::{
     plugin::{Plugin, PluginError},
 };
 
+/// How a plugin is compiled.
+pub type Load<'l> = dyn Fn(&PluginConfig) -> Result<Arc<dyn Plugin>, PluginError> + 'l;
+
 /// The plugins that could be loaded, by consumer.
 pub type Plugins = BTreeMap<ConsumerName, Arc<dyn Plugin>>;
 
 /// Checks a configuration that was read without a mistake. `load` compiles a plugin. Answers what it loaded, for the
 /// checks that go on from there.
-pub fn check(
-    config: &Config,
-    report: &mut Report,
-    load: &dyn Fn(&PluginConfig) -> Result<Arc<dyn Plugin>, PluginError>,
-) -> Plugins {
+pub fn check(config: &Config, report: &mut Report, load: &Load<'_>) -> Plugins {
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let found = [
         plural(config.consumers.len(), "consumer"),
@@ -49,11 +48,7 @@ pub fn check(
     plugins
 }
 
-fn check_plugin(
-    consumer: &Consumer,
-    report: &mut Report,
-    load: &dyn Fn(&PluginConfig) -> Result<Arc<dyn Plugin>, PluginError>,
-) -> Option<Arc<dyn Plugin>> {
+fn check_plugin(consumer: &Consumer, report: &mut Report, load: &Load<'_>) -> Option<Arc<dyn Plugin>> {
     let name = consumer.name.as_str();
     let path = &consumer.plugin.path;
     let unprobed = |report: &mut Report| {

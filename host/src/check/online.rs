@@ -20,6 +20,7 @@ use crate::{
 
 /// Asks every broker and database that a consumer uses.
 pub async fn check(config: &Config, plugins: &Plugins, report: &mut Report) {
+    report.online();
     brokers(config, report).await;
     databases(config, plugins, report).await;
 }
@@ -105,11 +106,12 @@ fn topics(consumer: &Consumer, facts: &BTreeMap<String, TopicFacts>, report: &mu
 }
 
 /// What only a database with a schema can tell.
-const IN_THE_DATABASE: [Danger; 4] =
-    [Danger::LedgerWithoutConsumer, Danger::OtherTransaction, Danger::NoUniqueKey, Danger::KeysChanged];
+fn in_the_database() -> impl Iterator<Item = Danger> {
+    Danger::ALL.into_iter().filter(|danger| danger.needs_services() && *danger != Danger::RetentionTooShort)
+}
 
 async fn databases(config: &Config, plugins: &Plugins, report: &mut Report) {
-    IN_THE_DATABASE.iter().for_each(|danger| report.clear(*danger));
+    in_the_database().for_each(|danger| report.clear(danger));
     let used: BTreeSet<&str> = config.consumers.iter().map(|consumer| consumer.database.as_str()).collect();
     for name in used {
         let about = format!("database {name}");
@@ -122,7 +124,7 @@ async fn databases(config: &Config, plugins: &Plugins, report: &mut Report) {
         if let Err(error) = asked {
             let help = "see that the database runs and that `url` fits it";
             report.add(Mark::Unreachable, &about, "database", error.to_string(), Some(help.to_owned()));
-            IN_THE_DATABASE.iter().for_each(|danger| report.unknown(*danger));
+            in_the_database().for_each(|danger| report.unknown(danger));
         }
     }
 }

@@ -133,7 +133,7 @@ fn messages(sources: &[Arc<str>], binary: bool) -> Vec<Message> {
     };
     let message = |source: &Arc<str>, text: &Option<String>, i: usize| Message {
         source: Arc::clone(source),
-        key: (i % 2 == 0).then(|| Bytes::from(format!("key-{i}"))),
+        key: i.is_multiple_of(2).then(|| Bytes::from(format!("key-{i}"))),
         body: body(text),
         headers: vec![],
     };

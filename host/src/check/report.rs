@@ -62,6 +62,7 @@ enum Standing {
 pub struct Report {
     lines: Vec<Line>,
     dangers: BTreeMap<Danger, Standing>,
+    online: bool,
 }
 
 impl Report {
@@ -96,6 +97,11 @@ impl Report {
     /// Notes that something is as it should be.
     pub fn ok(&mut self, about: &str, subject: &str, text: impl Into<String>) {
         self.add(Mark::Ok, about, subject, text, None);
+    }
+
+    /// Broker and database are asked too.
+    pub(super) fn online(&mut self) {
+        self.online = true;
     }
 
     /// A danger sign was found.
@@ -198,10 +204,16 @@ impl fmt::Display for Report {
         }
         let standing = |wanted| Danger::ALL.iter().filter(move |danger| self.standing(**danger) == wanted);
         let found = standing(Standing::Found).count();
-        let unknown: Vec<_> = standing(Standing::Unknown).map(|danger| danger.code()).collect();
-        write!(f, "\ndanger signs: {found} found, {} clear", Danger::ALL.len() - found - unknown.len())?;
-        if !unknown.is_empty() {
-            write!(f, ", {} not looked for ({}): use --online", unknown.len(), unknown.join(", "))?;
+        let (offline, lost): (Vec<&Danger>, Vec<&Danger>) =
+            standing(Standing::Unknown).partition(|danger| danger.needs_services() && !self.online);
+        let clear = Danger::ALL.len() - found - offline.len() - lost.len();
+        write!(f, "\ndanger signs: {found} found, {clear} clear")?;
+        let codes = |dangers: &[&Danger]| dangers.iter().map(|danger| danger.code()).collect::<Vec<_>>().join(", ");
+        if !lost.is_empty() {
+            write!(f, ", {} could not be looked for ({})", lost.len(), codes(&lost))?;
+        }
+        if !offline.is_empty() {
+            write!(f, ", {} only with --online ({})", offline.len(), codes(&offline))?;
         }
         let (errors, warnings, unreachable) =
             (self.count(Mark::Error), self.count(Mark::Warning), self.count(Mark::Unreachable));
@@ -232,7 +244,7 @@ mod tests {
         ), "{text}");
         assert!(
             text.ends_with(
-                "danger signs: 1 found, 7 clear, 2 not looked for (TG009, TG010): use --online\n✓ 0 errors, 1 warning"
+                "danger signs: 1 found, 7 clear, 1 could not be looked for (TG010), 1 only with --online (TG009)\n✓ 0 errors, 1 warning"
             ),
             "{text}"
         );

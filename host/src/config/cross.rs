@@ -1,9 +1,15 @@
 //! Checks that look at more than one place of the configuration.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use super::{Config, Dialect, consumer::PlacedConsumer, document::Reading, quantity::show_duration, suggest::nearest};
-use crate::merge::{Guard, TableName};
+use super::{
+    Config, Dialect, consumer::PlacedConsumer, document::Reading, quantity::show_duration, suggest::nearest,
+    target::PlacedTarget,
+};
+use crate::merge::Guard;
 
 /// librdkafka's own defaults.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(45);
@@ -138,25 +144,38 @@ fn groups(reading: &Reading<'_>, consumers: &[PlacedConsumer]) {
 /// Two targets that share a table's version but write other columns: a change of one would make the other's older
 /// change look stale, and its columns would be lost.
 fn versions(reading: &Reading<'_>, consumers: &[PlacedConsumer]) {
-    let mut seen: BTreeMap<(&str, &TableName, &str), Vec<(&[crate::merge::ColumnSpec], &str)>> = BTreeMap::new();
+    let mut seen: Vec<(&str, &PlacedTarget, &str)> = vec![];
     for consumer in consumers {
+        let database = consumer.consumer.database.as_str();
         for target in &consumer.targets {
-            let Some(Guard::NewerBy(column)) = target.spec.guard else { continue };
-            let Some(version) = target.spec.columns.get(column) else { continue };
-            let key = (consumer.consumer.database.as_str(), &target.spec.table, version.name.as_str());
-            let others = seen.entry(key).or_default();
-            let names = |columns: &[crate::merge::ColumnSpec]| {
-                columns.iter().map(|c| c.name.clone()).collect::<std::collections::BTreeSet<_>>()
-            };
-            if let Some((_, first)) = others.iter().find(|(columns, _)| names(columns) != names(&target.spec.columns)) {
+            let Some(version) = version(target) else { continue };
+            let first = seen.iter().find(|(other, earlier, column)| {
+                *other == database
+                    && *column == version
+                    && earlier.spec.table == target.spec.table
+                    && written(earlier) != written(target)
+            });
+            if let Some((_, first, _)) = first {
                 let message = format!(
-                    "`newer_by = \"{}\"` is shared with {first}, which writes other columns of \"{}\"",
-                    version.name, target.spec.table
+                    "`newer_by = \"{version}\"` is shared with {}, which writes other columns of \"{}\"",
+                    first.path, target.spec.table
                 );
                 let help = "a newer change of one would make the other's look stale: give each its own version column, or both the same columns";
                 reading.error("shared-version", &target.guard, &format!("{}.guard", target.path), &message, Some(help));
             }
-            others.push((&target.spec.columns, &target.path));
+            seen.push((database, target, version));
         }
     }
+}
+
+/// The column that guards a target by version.
+fn version(target: &PlacedTarget) -> Option<&str> {
+    match target.spec.guard {
+        Some(Guard::NewerBy(column)) => target.spec.columns.get(column).map(|column| column.name.as_str()),
+        _ => None,
+    }
+}
+
+fn written(target: &PlacedTarget) -> BTreeSet<&str> {
+    target.spec.columns.iter().map(|column| column.name.as_str()).collect()
 }

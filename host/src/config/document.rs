@@ -332,7 +332,7 @@ impl<'e> Reading<'e> {
     pub(super) fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut found: Vec<_> = self.found.borrow_mut().drain(..).collect();
         let position = |f: &Found| f.place.as_ref().map_or((0, 0), |place| (place.file, place.range.start));
-        found.sort_by(|a, b| (a.severity, position(a)).cmp(&(b.severity, position(b))));
+        found.sort_by_key(|found| (found.severity, position(found)));
         found.into_iter().map(|found| self.render(found)).collect()
     }
 

@@ -12,6 +12,7 @@ mod include;
 mod interpolate;
 mod kafka;
 mod kafka_keys;
+mod kafka_security;
 mod plugin;
 mod quantity;
 mod root;

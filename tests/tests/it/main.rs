@@ -14,5 +14,6 @@ mod merge_property;
 mod payments;
 mod postgres_store;
 mod recovery;
+mod run_command;
 mod store;
 mod volume;

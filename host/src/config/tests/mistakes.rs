@@ -188,6 +188,23 @@ fn a_kafka_setting_that_librdkafka_does_not_take() {
 }
 
 #[test]
+fn kafka_settings_that_do_not_do_what_they_seem_to() {
+    let servers = "\"bootstrap.servers\" = \"localhost:9092\"";
+    let said = |more: &str| changed(servers, &format!("{servers}\n{more}"));
+    holds(&said("sasl.username = \"me\""), &["error[ignored-setting]: `sasl.username` is ignored", "SASL_SSL"]);
+    holds(
+        &said("ssl.ca.location = \"ca.pem\""),
+        &["`ssl.ca.location` is ignored: `security.protocol` is \"plaintext\""],
+    );
+    holds(&said("security.protocol = \"SASL_SSL\""), &["error[not-built-in]: Kerberos", "SCRAM-SHA-512"]);
+    let newer = "group.protocol = \"consumer\"\nsession.timeout.ms = 9000";
+    holds(&said(newer), &["`session.timeout.ms` cannot be set with group.protocol = \"consumer\""]);
+    let clear = "security.protocol = \"SASL_PLAINTEXT\"\nsasl.mechanism = \"PLAIN\"\nsasl.username = \"me\"\nsasl.password = \"x\"";
+    let loaded = parse(&with(servers, &format!("{servers}\n{clear}"))).unwrap();
+    assert_eq!(loaded.warnings[0].kind, "clear-text-password");
+}
+
+#[test]
 fn two_of_what_must_be_one() {
     holds(
         &said(&format!("{GOOD}{}", &GOOD[GOOD.find("[[consumer]]").unwrap()..])),

@@ -111,7 +111,8 @@ fn secrets_come_from_files() {
     let read = |text: &str| super::super::parse(text, &folder.path().join("tidegate.toml"), &|_| None);
 
     let servers = "\"bootstrap.servers\" = \"localhost:9092\"";
-    let loaded = read(&with(servers, &format!("{servers}\n\"sasl.password_file\" = \"pw\""))).unwrap();
+    let sasl = "security.protocol = \"SASL_SSL\"\nsasl.mechanism = \"PLAIN\"\n\"sasl.password_file\" = \"pw\"";
+    let loaded = read(&with(servers, &format!("{servers}\n{sasl}"))).unwrap();
     assert_eq!(loaded.config.kafka["main"].properties["sasl.password"], "canary-5e93");
     assert!(!format!("{loaded:?}").contains(CANARY));
 

@@ -1,0 +1,38 @@
+//! Settings of a Kafka cluster that librdkafka takes one by one and that together do not what they seem to.
+
+use std::collections::BTreeMap;
+
+use super::{document::Place, section::Section};
+
+/// Reports what does not fit together.
+pub(super) fn check(section: &Section<'_>, place: &Place, properties: &BTreeMap<String, String>) {
+    let get = |key: &str| properties.get(key).map(String::as_str);
+    let protocol = get("security.protocol").unwrap_or("plaintext").to_lowercase();
+    let has = |prefix: &str| properties.keys().find(|key| key.starts_with(prefix));
+    let error = |kind, key: &str, message: &str, help: &str| section.error(kind, place, key, message, help);
+
+    if let Some(key) = has("sasl.").filter(|_| !protocol.starts_with("sasl_")) {
+        let message = format!("`{key}` is ignored: `security.protocol` is \"{protocol}\"");
+        error("ignored-setting", key, &message, "set \"security.protocol\" = \"SASL_SSL\" (or \"SASL_PLAINTEXT\")");
+    }
+    if let Some(key) = has("ssl.").filter(|_| !protocol.ends_with("ssl")) {
+        let message = format!("`{key}` is ignored: `security.protocol` is \"{protocol}\"");
+        error("ignored-setting", key, &message, "set \"security.protocol\" = \"SSL\" (or \"SASL_SSL\")");
+    }
+    let mechanism = get("sasl.mechanism").or_else(|| get("sasl.mechanisms")).unwrap_or("GSSAPI");
+    if protocol.starts_with("sasl_") && mechanism.eq_ignore_ascii_case("GSSAPI") {
+        let help = "set \"sasl.mechanism\" to PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER";
+        error("not-built-in", "sasl.mechanism", "Kerberos (GSSAPI, the default mechanism) is not built in", help);
+    }
+    if protocol == "sasl_plaintext" && mechanism.eq_ignore_ascii_case("PLAIN") {
+        let help = "use SASL_SSL, or a SCRAM mechanism";
+        let message = "the password crosses the network in clear text";
+        section.reading.warning("clear-text-password", place, &section.at("sasl.mechanism"), message, Some(help));
+    }
+    if get("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer")) {
+        for key in ["session.timeout.ms", "heartbeat.interval.ms"].into_iter().filter(|key| get(key).is_some()) {
+            let message = format!("`{key}` cannot be set with group.protocol = \"consumer\"");
+            error("refused-setting", key, &message, "take it out: the broker decides (group.consumer.…)");
+        }
+    }
+}
