@@ -32,6 +32,15 @@ impl Rejection {
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), sqlstate: None }
     }
+
+    /// How the codes begin that only the host gives: the record broke the plugin. A plugin's own words never do.
+    pub const BY_HOST: &str = "plugin-";
+
+    /// Whether the record broke the plugin, instead of being turned down by it.
+    #[must_use]
+    pub fn is_by_host(&self) -> bool {
+        self.code.starts_with(Self::BY_HOST)
+    }
 }
 
 /// The plugin's word on one record.

@@ -216,7 +216,7 @@ impl Applier {
 
         let refusals = Refusals {
             records: u32::try_from(limit).unwrap_or(u32::MAX),
-            poison: poison + settled.misfits,
+            poison: poison + settled.poison,
             rejects: settled.rejected,
             transitions,
         };

@@ -2,8 +2,9 @@
 //! good order. Pure; the clock comes in.
 //!
 //! Three kinds of refusal are counted apart:
-//! - *poison*, what the database refused, or the host in its stead because a value did not fit its column: more than
-//!   16 in one batch, or more than 1 % of at least 1,000 records within a minute;
+//! - *poison*, what the database refused, or the host in its stead because a value did not fit its column, and what
+//!   broke the plugin (a trap, a limit): more than 16 in one batch, or more than 1 % of at least 1,000 records within a
+//!   minute;
 //! - *rejects*, the plugin's own verdicts, and *refused transitions*: each is a considered answer about one input, and a
 //!   producer may well send a series of broken ones. Only where more than half of at least 1,000 records within a
 //!   minute end so is the plugin (or the list of allowed steps) taken for broken.
@@ -23,7 +24,7 @@ const ENOUGH: u64 = 1_000;
 pub struct Refusals {
     /// Records in the batch.
     pub records: u32,
-    /// Refused by the database or by a column's type.
+    /// Refused by the database or by a column's type, or breaking the plugin.
     pub poison: u32,
     /// Refused by the plugin.
     pub rejects: u32,
@@ -41,7 +42,7 @@ pub enum Tripped {
     },
     /// Too large a share of the last minute.
     Share {
-        /// What they were: "refused by the database or a column's type", "rejected by the plugin", …
+        /// What they were: "refused by the database or a column's type, or broke the plugin", "rejected by the plugin", …
         what: &'static str,
         /// How many.
         refused: u64,
@@ -54,7 +55,10 @@ impl fmt::Display for Tripped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PoisonInBatch { found } => {
-                write!(f, "{found} or more records of one batch were refused by the database or a column's type")
+                write!(
+                    f,
+                    "{found} or more records of one batch were refused by the database or a column's type, or broke the plugin"
+                )
             }
             Self::Share { what, refused, records } => {
                 write!(f, "{refused} of the last minute's {records} records were {what}")
@@ -98,7 +102,7 @@ impl Breaker {
         let trip = |what, refused| Err(Tripped::Share { what, refused, records });
         // A batch that adds nothing of a kind is not held back for what earlier ones had of it.
         if batch.poison > 0 && poison * 100 > records {
-            return trip("refused by the database or a column's type", poison);
+            return trip("refused by the database or a column's type, or broke the plugin", poison);
         }
         if batch.rejects > 0 && rejects * 2 > records {
             return trip("rejected by the plugin", rejects);

@@ -24,8 +24,9 @@ pub(super) enum Intent {
     Reject {
         /// Why.
         rejection: Rejection,
-        /// Whether a value did not fit its column: said in the database's stead, so the breaker counts it as poison.
-        by_column: bool,
+        /// Whether the breaker counts it as poison: a value did not fit its column (said in the database's stead), or
+        /// the record broke the plugin. Not so where the plugin looked at the input and said no.
+        poison: bool,
     },
 }
 
@@ -94,7 +95,7 @@ impl Prepared {
                 // R1.1: no id, no processing.
                 Verdict::Apply(_) if identity.is_none() => {
                     let rejection = Rejection::new("no-message-id", "the input has no message id");
-                    Intent::Reject { rejection, by_column: false }
+                    Intent::Reject { rejection, poison: false }
                 }
                 Verdict::Apply(asked) => {
                     let start = changes.len();
@@ -107,11 +108,11 @@ impl Prepared {
                             changes.extend(typed);
                             Intent::Apply(start..changes.len())
                         }
-                        Err(rejection) => Intent::Reject { rejection, by_column: true },
+                        Err(rejection) => Intent::Reject { rejection, poison: true },
                     }
                 }
                 Verdict::Skip(_) => Intent::Skip,
-                Verdict::Reject(rejection) => Intent::Reject { rejection, by_column: false },
+                Verdict::Reject(rejection) => Intent::Reject { poison: rejection.is_by_host(), rejection },
             };
             items.push(Item { identity, intent });
         }
@@ -270,12 +271,12 @@ pub(super) mod testing {
 
     pub(in super::super) fn reject(id: &str) -> Item {
         let rejection = Rejection::new("broken", "broken");
-        item(Some(id), None, Intent::Reject { rejection, by_column: false })
+        item(Some(id), None, Intent::Reject { rejection, poison: false })
     }
 
     pub(in super::super) fn nameless() -> Item {
         let rejection = Rejection::new("no-message-id", "no id");
-        item(None, None, Intent::Reject { rejection, by_column: false })
+        item(None, None, Intent::Reject { rejection, poison: false })
     }
 }
 
@@ -330,6 +331,17 @@ mod tests {
         assert_eq!(head.checkpoint_ids, ids[..2], "the head keeps its ids");
         assert!(tail.checkpoint_ids.iter().all(|id| !ids.contains(id)), "the tail has its own");
         assert_eq!((head.items.len(), tail.items.len()), (3, 3));
+    }
+
+    #[test]
+    fn what_broke_the_plugin_is_poison_what_the_plugin_turned_down_is_not() {
+        let rejected = |code: &str| {
+            let evaluated = Evaluated { identity: None, verdict: Verdict::Reject(Rejection::new(code, "why")) };
+            let context = PrepareContext { targets: &[], key_version: 1, plugin_digest: [0; 32] };
+            Prepared::new(batch(&[(0, 0, 1, &[0])]), vec![evaluated], context).items[0].intent.clone()
+        };
+        assert!(matches!(rejected("plugin-trap"), Intent::Reject { poison: true, .. }));
+        assert!(matches!(rejected("bad-json"), Intent::Reject { poison: false, .. }));
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(super) struct Settled {
     pub(super) attempts_left_out: u64,
     /// Duplicates whose payload differs from the applied one's.
     pub(super) conflicts: u64,
-    /// Dead for a value that did not fit its column.
-    pub(super) misfits: u32,
+    /// Dead without a database: a value did not fit its column, or the record broke the plugin.
+    pub(super) poison: u32,
     /// Dead by the plugin's verdict.
     pub(super) rejected: u32,
     /// Dead letters' codes with their number, too old ones included.
@@ -141,8 +141,8 @@ pub(super) fn settle(
             }
             Standing::Skipped => Outcome::Skipped,
             Standing::Dead(rejection) => {
-                if let Intent::Reject { by_column, .. } = item.intent {
-                    *(if by_column { &mut settled.misfits } else { &mut settled.rejected }) += 1;
+                if let Intent::Reject { poison, .. } = item.intent {
+                    *(if poison { &mut settled.poison } else { &mut settled.rejected }) += 1;
                 }
                 note_dead(prepared, i, rejection, &mut settled);
                 Outcome::Dead

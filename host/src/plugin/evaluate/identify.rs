@@ -44,10 +44,10 @@ pub(super) fn seed(id: &MessageId) -> u32 {
 /// `plugin-…`, which say that the plugin broke.
 pub(super) fn code(word: String) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !word.starts_with("plugin-") && !word.is_empty() && word.len() <= 64 && word.chars().all(fine) {
+    if !word.starts_with(Rejection::BY_HOST) && !word.is_empty() && word.len() <= 64 && word.chars().all(fine) {
         word
     } else {
-        "plugin-reject".to_owned()
+        "rejected".to_owned()
     }
 }
 
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn codes_are_short_words() {
         assert_eq!(code("bad-json".into()), "bad-json");
-        assert_eq!(code(String::new()), "plugin-reject");
-        assert_eq!(code("two words".into()), "plugin-reject");
-        assert_eq!(code("plugin-trap".into()), "plugin-reject");
-        assert_eq!(code("x".repeat(65)), "plugin-reject");
+        assert_eq!(code(String::new()), "rejected");
+        assert_eq!(code("two words".into()), "rejected");
+        assert_eq!(code("plugin-trap".into()), "rejected");
+        assert_eq!(code("x".repeat(65)), "rejected");
     }
 }
