@@ -139,6 +139,10 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
+        if keep() {
+            eprintln!("kept: {}", self.url);
+            return;
+        }
         let (server, statement) = (self.server.clone(), format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
         // A thread of its own: a destructor cannot wait inside the test's runtime. What fails here is the server's end.
         let _ = thread::spawn(move || {
@@ -149,6 +153,11 @@ impl Drop for Database {
         })
         .join();
     }
+}
+
+/// Whether databases and topics of failed tests stay for a person to look at: TIDEGATE_KEEP=1, with `make services`.
+pub(crate) fn keep() -> bool {
+    thread::panicking() && env::var_os("TIDEGATE_KEEP").is_some()
 }
 
 async fn run(server: &str, statement: &str) -> Result<(), sqlx::Error> {

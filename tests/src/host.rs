@@ -158,6 +158,20 @@ impl HostProcess {
         assert!(ready, "host {} (pid {pid}) ended with {ended:?} instead of becoming ready", self.name);
     }
 
+    /// Does the work, such as waiting for something, as long as the host lives.
+    ///
+    /// # Panics
+    /// Where it ends before the work does: nobody should wait for a dead host.
+    pub async fn alive_during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match tokio::time::timeout(Duration::from_millis(200), &mut work).await {
+                Ok(answer) => return answer,
+                Err(_) => assert!(self.is_running(), "host {} ended by itself: {:?}", self.name, self.ended),
+            }
+        }
+    }
+
     /// The answer to a GET request; `None` = no answer.
     pub async fn get(&self, path: &str) -> Option<http::Answer> {
         http::get(self.port, path).await

@@ -27,7 +27,9 @@ async fn the_host_outlives_a_crash_and_a_restart_of_its_database() {
     for crash in [true, false, true] {
         let before = payments.totals().await.consumed;
         let what = format!("the host goes on from {before}");
-        wait::until(&what, async || payments.totals().await.consumed, |&consumed| consumed > before + 2_000).await;
+        let going =
+            wait::until(&what, async || payments.totals().await.consumed, |&consumed| consumed > before + 2_000);
+        host.alive_during(going).await;
         if crash {
             server.crash();
         } else {
@@ -41,10 +43,10 @@ async fn the_host_outlives_a_crash_and_a_restart_of_its_database() {
     }
 
     let events = load.stop().await;
-    payments.until_consumed().await;
+    host.alive_during(payments.until_consumed()).await;
     assert!(host.is_running());
     host.ready().await;
     host.terminate();
     assert_eq!(host.wait().code(), Some(0));
-    payments.assert_each_applied_once(&events).await;
+    payments.assert_each_applied_once_whatever_came_again(&events).await;
 }

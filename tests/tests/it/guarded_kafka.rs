@@ -33,7 +33,7 @@ async fn a_host_consumes_through_tls_and_sasl() {
             .with_kafka("sasl.username", Guarded::USER)
             .with_kafka("sasl.password", Guarded::PASSWORD);
         let mut host = HostProcess::start(mechanism, &setup);
-        payments.until_consumed().await;
+        host.alive_during(payments.until_consumed()).await;
         host.terminate();
         assert_eq!(host.wait().code(), Some(0), "{mechanism}");
         assert!(!host.log().contains(Guarded::PASSWORD), "the log holds a password");

@@ -28,7 +28,7 @@ async fn memory_stays_flat_while_a_backlog_is_drained() {
         |&consumed| consumed >= total,
     )
     .await;
-    payments.until_consumed().await;
+    host.alive_during(payments.until_consumed()).await;
     host.terminate();
     assert_eq!(host.wait().code(), Some(0));
 

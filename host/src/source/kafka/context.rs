@@ -135,7 +135,7 @@ impl Context {
 
     /// Asks again for the start points of those that wait, if it is time.
     pub(super) fn serve_waiting(&self, consumer: &BaseConsumer<Self>) {
-        let wanted: Vec<(PartitionName, bool)> = {
+        let mut wanted: Vec<(PartitionName, bool)> = {
             let mut waiting = locked(&self.waiting);
             if waiting.names.is_empty() || waiting.not_before.is_some_and(|time| Instant::now() < time) {
                 return;
@@ -143,8 +143,9 @@ impl Context {
             waiting.names.drain().collect()
         };
         // What was fenced is still assigned to the client: it is taken back first, since only a fresh assignment takes
-        // an offset for sure.
+        // an offset for sure. If it is not, it was revoked while its lane found out: it is not ours to begin.
         let assigned: HashSet<_> = self.assigned(consumer).into_iter().collect();
+        wanted.retain(|(name, fenced)| !fenced || assigned.contains(name));
         let held: Vec<_> =
             wanted.iter().map(|(name, _)| name).filter(|name| assigned.contains(name)).cloned().collect();
         let settled = self.settle(consumer, &wanted);
