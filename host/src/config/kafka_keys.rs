@@ -19,7 +19,7 @@ pub(super) static REFUSED: [(&str, &str); 33] = [
         "partition.assignment.strategy",
         "it is cooperative-sticky: eager strategies stop every partition at each rebalance, and a stopped partition could not be repaired; set group.protocol = \"consumer\" for the broker's own assignment",
     ),
-    ("enable.partition.eof", "it is on: the end of a partition is how a checkpoint gets past control records"),
+    ("enable.partition.eof", "it is off: where a partition ends is read from the client's position, and the event would disturb that"),
     ("allow.auto.create.topics", "it is off: a misspelt topic must be an error, not a new empty topic"),
     ("topic.metadata.refresh.interval.ms", "it is 30000: new partitions must be noticed"),
     ("metadata.max.age.ms", "it follows from the refresh of topics, which is 30 s"),

@@ -255,7 +255,10 @@ fn every_record_once_in_order_and_the_end_seen(broker: &dyn Broker) {
             seen.take(&fetched);
             member.commit(&fetched);
         }
-        seen.count() == 1_500 && member.source.positions().caught_up()
+        if seen.count() == 1_500 {
+            member.source.watch();
+        }
+        member.source.positions().caught_up()
     });
     for partition in 0..3 {
         let expected = texts(partition, 0..500).into_iter().enumerate();

@@ -273,9 +273,9 @@ impl MemorySource {
 fn look(state: &State, read: &[(PartitionName, i64, bool)], limits: &BatchLimits) -> Vec<Piece> {
     let (mut records, mut bytes) = (0, 0);
     let mut pieces = Vec::new();
-    for (name, next, caught_up) in read {
+    for (name, next, at_end) in read {
         let Some(log) = log(state, name) else { continue };
-        let mut piece = Piece { name: name.clone(), records: Vec::new(), end: None, lost: None };
+        let mut piece = Piece::of(name.clone());
         if *next < log.first || *next > log.end {
             piece.lost = Some(Lost::Offset("offset out of range".to_owned()));
             pieces.push(piece);
@@ -291,8 +291,9 @@ fn look(state: &State, read: &[(PartitionName, i64, bool)], limits: &BatchLimits
             bytes += record.size();
             piece.records.push(record.clone());
         }
-        piece.end = all.then_some(log.end);
-        if !piece.records.is_empty() || (all && !caught_up) {
+        piece.position = all.then_some(log.end);
+        piece.at_end = all;
+        if !piece.records.is_empty() || (all && !at_end) {
             pieces.push(piece);
         }
     }

@@ -219,7 +219,8 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// Fatal: the client is broken.
     fn poll(&self, timeout: Duration) -> Result<(), SourceError>;
-    /// Looks whether topics are still the same, and how far each assigned partition's log reaches.
+    /// Looks whether topics are still the same, and how far each assigned partition's log reaches; the answer goes into
+    /// the positions, too.
     fn watch(&self) -> HashMap<PartitionName, i64>;
     /// Commits what receipts were given, waiting for the answer, then leaves the group. On the poll thread, after the
     /// lanes have stopped and drained.

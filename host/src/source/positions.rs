@@ -21,10 +21,20 @@ pub struct Piece {
     pub name: PartitionName,
     /// Its records.
     pub records: Vec<Record>,
-    /// The end of the log, where it was reached: no record stands before it any more.
-    pub end: Option<i64>,
+    /// Up to where the source handed it out, including offsets that carry no record, where that is known.
+    pub position: Option<i64>,
+    /// Nothing stands behind that position, as of now.
+    pub at_end: bool,
     /// Why nothing comes after these records.
     pub lost: Option<Lost>,
+}
+
+impl Piece {
+    /// Nothing of this partition yet.
+    #[must_use]
+    pub fn of(name: PartitionName) -> Self {
+        Self { name, records: Vec::new(), position: None, at_end: false, lost: None }
+    }
 }
 
 /// A partition that the client cannot go on with.
@@ -52,7 +62,9 @@ struct Place {
     generation: u64,
     lane: usize,
     next: i64,
-    caught_up: bool,
+    at_end: bool,
+    /// Where the log ended when it was last looked at.
+    end: Option<i64>,
     phase: Phase,
 }
 
@@ -188,7 +200,7 @@ impl Positions {
         let mut state = self.lock();
         state.generation += 1;
         let generation = state.generation;
-        let place = Place { partition, generation, lane, next, caught_up: false, phase: Phase::Active };
+        let place = Place { partition, generation, lane, next, at_end: false, end: None, phase: Phase::Active };
         state.places.insert(PartitionName::from(place.partition.as_ref()), place);
         generation
     }
@@ -262,22 +274,35 @@ impl Positions {
         read.map(|place| (Arc::clone(&place.partition), place.next)).collect()
     }
 
-    /// The partitions that a lane reads: name, next offset, whether the end of the log was the last thing read.
+    /// The partitions that a lane reads: name, next offset, whether nothing stood behind that when it was last read.
     #[must_use]
     pub fn of_lane(&self, lane: usize) -> Vec<(PartitionName, i64, bool)> {
         let state = self.lock();
         let read = state.places.iter().filter(|(_, place)| place.lane == lane && place.phase == Phase::Active);
-        let mut read: Vec<_> = read.map(|(name, place)| (name.clone(), place.next, place.caught_up)).collect();
+        let mut read: Vec<_> = read.map(|(name, place)| (name.clone(), place.next, place.at_end)).collect();
         read.sort_unstable();
         read
     }
 
-    /// Whether the end of every assigned partition's log was the last thing read of it, and nothing is in flight.
+    /// Remembers where logs end, as just asked.
+    pub fn look(&self, ends: &HashMap<PartitionName, i64>) {
+        let mut state = self.lock();
+        for (name, end) in ends {
+            if let Some(place) = state.places.get_mut(name) {
+                place.end = Some(*end);
+            }
+        }
+    }
+
+    /// Whether something is assigned, every assigned partition was read up to where its log ended when it was last
+    /// looked at, and nothing is in flight.
     #[must_use]
     pub fn caught_up(&self) -> bool {
         let state = self.lock();
+        let mut places = state.places.values().filter(|place| place.phase != Phase::Stopped).peekable();
         state.in_flight.is_empty()
-            && state.places.values().filter(|place| place.phase != Phase::Stopped).all(|place| place.caught_up)
+            && places.peek().is_some()
+            && places.all(|place| place.at_end || place.end.is_some_and(|end| place.next >= end))
     }
 
     /// Counts what a lane read in its turn: runs with generation and first offset, in flight from here on. Records of
@@ -304,8 +329,8 @@ impl Positions {
             let from = batch.records.len();
             batch.records.extend(records);
             let last = batch.records[from..].last().map_or(first, |record| record.offset + 1);
-            place.next = last.max(piece.end.unwrap_or(last));
-            place.caught_up = piece.end.is_some_and(|end| end == place.next);
+            place.next = last.max(piece.position.unwrap_or(last));
+            place.at_end = piece.at_end;
             if place.next > first {
                 batch.runs.push(Run {
                     partition: Arc::clone(&place.partition),
@@ -356,10 +381,10 @@ mod tests {
         PartitionName { topic: "t".into(), partition: number }
     }
 
-    fn piece(number: i32, offsets: &[i64], end: Option<i64>) -> Piece {
+    fn piece(number: i32, offsets: &[i64], position: Option<i64>) -> Piece {
         let record =
             |offset: &i64| Record { offset: *offset, timestamp_ms: None, key: None, payload: None, headers: vec![] };
-        Piece { name: name(number), records: offsets.iter().map(record).collect(), end, lost: None }
+        Piece { records: offsets.iter().map(record).collect(), position, at_end: false, ..Piece::of(name(number)) }
     }
 
     fn take(positions: &Arc<Positions>, pieces: Vec<Piece>) -> Fetched {
@@ -381,9 +406,13 @@ mod tests {
         let second = take(&positions, vec![piece(0, &[], Some(18))]);
         assert_eq!(spans(&second), [(15, 18, 0)], "the end lies beyond the last record");
         let third = take(&positions, vec![piece(0, &[], Some(18))]);
-        assert!(third.batch.runs.is_empty(), "the same end again moves nothing");
+        assert!(third.batch.runs.is_empty(), "the same position again moves nothing");
         drop((first, second, third));
+        assert!(!positions.caught_up(), "nobody knows where the log ends");
+        positions.look(&HashMap::from([(name(0), 18)]));
         assert!(positions.caught_up());
+        positions.look(&HashMap::from([(name(0), 19)]));
+        assert!(!positions.caught_up());
     }
 
     #[test]

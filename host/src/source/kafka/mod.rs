@@ -12,7 +12,7 @@ mod topic_ids;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -29,11 +29,13 @@ use self::{
     raw::{LaneQueue, Reading},
     topic_ids::TopicIds,
 };
-use super::{Fetched, LogEnds, Notice, PartitionName, Positions, Source, SourceError, StartPoints, StopReason};
+use super::{Fetched, LogEnds, Notice, PartitionName, Piece, Positions, Source, SourceError, StartPoints, StopReason};
 use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
 
 /// Entries of one read. Between reads the batch's bytes are counted.
 const READ: usize = 512;
+/// How often a busy lane looks for offsets without records in its other partitions.
+const COMPARE: Duration = Duration::from_secs(1);
 /// How long leaving the group may take.
 const LEAVING: Duration = Duration::from_secs(30);
 /// How long one look at the logs' ends may take; what was not reached comes next time.
@@ -45,7 +47,9 @@ pub struct KafkaSource {
     lanes: Arc<Vec<LaneQueue<Context>>>,
     consumer: Arc<BaseConsumer<Context>>,
     topics: Vec<Arc<str>>,
-    looked_at: std::sync::Mutex<usize>,
+    looked_at: Mutex<usize>,
+    /// By lane: when all its positions were last compared.
+    compared: Vec<Mutex<Instant>>,
 }
 
 fn fatal(context: &str, message: impl std::fmt::Display) -> SourceError {
@@ -74,7 +78,8 @@ impl KafkaSource {
         let lanes: Arc<Vec<_>> = Arc::new((0..lanes.max(1)).map(|_| LaneQueue::new(&consumer)).collect());
         // Set once, here.
         let _ = consumer.context().lanes.set(Arc::downgrade(&lanes));
-        Ok(Self { lanes, consumer, topics, looked_at: std::sync::Mutex::new(0) })
+        let compared = lanes.iter().map(|_| Mutex::new(Instant::now())).collect();
+        Ok(Self { lanes, consumer, topics, looked_at: Mutex::new(0), compared })
     }
 
     fn context(&self) -> &Context {
@@ -125,6 +130,28 @@ impl KafkaSource {
         }
     }
 
+    /// Adds up to where the client handed partitions out, which lies beyond their last records where control records
+    /// follow: for those just read, and now and then (or when idle) for all of the lane. Within the lane's turn.
+    fn with_positions(&self, lane: usize, mut pieces: Vec<Piece>) -> Vec<Piece> {
+        let mut compared = self.compared[lane].lock().unwrap_or_else(PoisonError::into_inner);
+        if pieces.is_empty() || compared.elapsed() >= COMPARE {
+            *compared = Instant::now();
+            for (name, ..) in self.positions().of_lane(lane) {
+                if !pieces.iter().any(|piece| piece.name == name) {
+                    pieces.push(Piece::of(name));
+                }
+            }
+        }
+        let names: Vec<_> = pieces.iter().map(|piece| piece.name.clone()).collect();
+        for (name, position) in raw::positions(&self.consumer, &names) {
+            if let Some(piece) = pieces.iter_mut().find(|piece| piece.name == name) {
+                // An error entry has counted as a record: the position is not to be trusted.
+                piece.position = piece.lost.is_none().then_some(position);
+            }
+        }
+        pieces
+    }
+
     fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<(), SourceError> {
         let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
         let topics: Vec<_> = topics.iter().cloned().collect();
@@ -135,9 +162,10 @@ impl KafkaSource {
 
 /// How many entries to read next, so that a batch ends near its limits: by the mean size so far.
 fn next_read(limits: &BatchLimits, reading: &Reading) -> usize {
-    let room = limits.max_records.saturating_sub(reading.records);
-    let bytes = limits.max_bytes.saturating_sub(reading.bytes);
-    let mean = reading.bytes.checked_div(reading.records).unwrap_or(0).max(1);
+    let found = &reading.found;
+    let room = limits.max_records.saturating_sub(found.records);
+    let bytes = limits.max_bytes.saturating_sub(found.bytes);
+    let mean = found.bytes.checked_div(found.records).unwrap_or(0).max(1);
     if bytes == 0 { 0 } else { room.min(READ).min((bytes / mean).max(1)) }
 }
 
@@ -159,12 +187,22 @@ impl Source for KafkaSource {
                 }
             }
             // A free lane does not wait for a full batch, only a thin one to be filled a little.
-            if reading.records > 0 && reading.records < limits.max_records / 4 && !limits.linger.is_zero() {
+            let records = reading.found.records;
+            if records > 0 && records < limits.max_records / 4 && !limits.linger.is_zero() {
                 queue.read(limits.linger, next_read(limits, &reading).max(1), &mut reading);
             }
         }
+        let found = reading.found;
+        let pieces = self.with_positions(lane, found.pieces);
         let starts = &self.context().starts;
-        self.positions().take(turn, reading.pieces, |name, reason| starts.notice(Notice::Stopped(name, reason)))
+        let fetched = self.positions().take(turn, pieces, |name, reason| starts.notice(Notice::Stopped(name, reason)));
+        for (name, words) in found.shaken {
+            starts.notice(Notice::Client(format!("{name} begins anew after: {words}")));
+            if self.positions().stop(&name) {
+                self.context().wait_for_start(&[name], true);
+            }
+        }
+        fetched
     }
 
     fn wake(&self) {
@@ -216,7 +254,7 @@ impl Source for KafkaSource {
         if assigned.is_empty() {
             return ends;
         }
-        let mut at = self.looked_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
         let until = Instant::now() + LOOK;
         for _ in 0..assigned.len() {
             let name = PartitionName::from(assigned[*at % assigned.len()].0.as_ref());
@@ -228,6 +266,7 @@ impl Source for KafkaSource {
                 break;
             }
         }
+        self.positions().look(&ends);
         ends
     }
 

@@ -1,7 +1,11 @@
 //! The one place that speaks C to the Kafka client: a queue per lane read in batches, and topic ids.
 //!
 //! The client's safe interface makes an event, a lock and a reference count per message; its batch call halves the
-//! CPU time, and its end-of-partition and error entries say which partition they are of. Three rules keep this sound:
+//! CPU time, and its error entries say which partition they are of. The batch call has a defect, though: it counts an
+//! *error entry* as a consumed record, so the client's own position ends up one beyond it, and at the next rebalance
+//! (which pauses and resumes every partition) the record at that offset is left out in silence. End-of-partition events
+//! are such entries: they stay off, and where a partition ends is read from [`positions`]. Any other error entry makes
+//! its partition begin anew. Three rules keep the rest sound:
 //!
 //! - every message that the client returns is destroyed (a leaked one makes the client's own destruction wait for ever):
 //!   [`Messages`] does it in `Drop`, and what is kept of a message is copied before;
@@ -18,7 +22,7 @@ use std::{
 
 use bytes::Bytes;
 use rdkafka::{
-    TopicPartitionList, bindings as rd,
+    Offset, TopicPartitionList, bindings as rd,
     consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::{KafkaError, RDKafkaErrorCode},
 };
@@ -83,7 +87,7 @@ impl<C: ConsumerContext + 'static> LaneQueue<C> {
             Messages(&mut into.buffer)
         };
         let read = messages.0.len();
-        copy(&messages, &mut into.pieces, &mut into.bytes, &mut into.records);
+        copy(&messages, &mut into.found);
         read
     }
 }
@@ -99,8 +103,17 @@ impl<C: ConsumerContext + 'static> Drop for LaneQueue<C> {
 #[derive(Default)]
 pub(super) struct Reading {
     buffer: Vec<*mut rd::rd_kafka_message_t>,
+    /// What was read.
+    pub(super) found: Found,
+}
+
+/// What was read, copied.
+#[derive(Default)]
+pub(super) struct Found {
     /// By partition, in the order of their first entry.
     pub(super) pieces: Vec<Piece>,
+    /// Partitions with an error that passes, with its words: they must begin anew.
+    pub(super) shaken: Vec<(PartitionName, String)>,
     /// Keys, payloads and headers so far.
     pub(super) bytes: usize,
     /// Records so far.
@@ -155,7 +168,8 @@ struct Draft {
     headers: Vec<(String, Option<Span>)>,
 }
 
-fn copy(messages: &Messages<'_>, pieces: &mut Vec<Piece>, bytes: &mut usize, records: &mut usize) {
+fn copy(messages: &Messages<'_>, into: &mut Found) {
+    let pieces = &mut into.pieces;
     let mut arena = Arena(Vec::with_capacity(arena_size(messages)));
     let mut drafts = Vec::with_capacity(messages.0.len());
     let mut last = usize::MAX;
@@ -169,14 +183,19 @@ fn copy(messages: &Messages<'_>, pieces: &mut Vec<Piece>, bytes: &mut usize, rec
             rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => {
                 drafts.push(unsafe { draft(message, piece, &mut arena) });
             }
-            rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => pieces[piece].end = Some(message.offset),
-            // SAFETY: an error entry's payload is its reason.
-            error => pieces[piece].lost = lost(error, &unsafe { reason(message) }).or(pieces[piece].lost.take()),
+            // SAFETY: an error entry of the client's.
+            error => {
+                let reason = unsafe { reason(message) };
+                match lost(error, &reason) {
+                    Some(lost) => pieces[piece].lost = Some(lost),
+                    None => into.shaken.push((pieces[piece].name.clone(), reason)),
+                }
+            }
         }
     }
     let arena = Bytes::from(arena.0);
-    *bytes += arena.len();
-    *records += drafts.len();
+    into.bytes += arena.len();
+    into.records += drafts.len();
     for draft in drafts {
         let headers = draft.headers.into_iter();
         pieces[draft.piece].records.push(Record {
@@ -207,7 +226,7 @@ unsafe fn piece_of(message: &rd::rd_kafka_message_t, pieces: &mut Vec<Piece>, la
     if !pieces.get(*last).is_some_and(same) {
         *last = pieces.iter().position(same).unwrap_or_else(|| {
             let name = PartitionName { topic: topic.to_string_lossy().into(), partition: message.partition };
-            pieces.push(Piece { name, records: Vec::new(), end: None, lost: None });
+            pieces.push(Piece::of(name));
             pieces.len() - 1
         });
     }
@@ -264,7 +283,7 @@ unsafe fn reason(message: &rd::rd_kafka_message_t) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Whether an error entry of a partition ends it. Others pass by themselves, and the client goes on.
+/// Whether an error entry of a partition ends it. Others pass by themselves, but leave the client's position wrong.
 fn lost(error: rd::rd_kafka_resp_err_t, reason: &str) -> Option<Lost> {
     use rd::rd_kafka_resp_err_t as code;
     match error {
@@ -278,6 +297,25 @@ fn lost(error: rd::rd_kafka_resp_err_t, reason: &str) -> Option<Lost> {
         | code::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE => Some(Lost::Unreadable(reason.to_owned())),
         _ => None,
     }
+}
+
+/// Up to where the client handed these partitions out, including offsets that carry no record; those of which nothing
+/// was handed out yet are absent. Asks nobody.
+pub(super) fn positions<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    names: &[PartitionName],
+) -> Vec<(PartitionName, i64)> {
+    let mut list = TopicPartitionList::new();
+    for name in names {
+        list.add_partition(&name.topic, name.partition);
+    }
+    // SAFETY: client and list are alive; the call fills the list's offsets in.
+    unsafe { rd::rd_kafka_position(consumer.client().native_ptr(), list.ptr()) };
+    let position = |name: &PartitionName| match list.find_partition(&name.topic, name.partition)?.offset() {
+        Offset::Offset(offset) => Some((name.clone(), offset)),
+        _ => None,
+    };
+    names.iter().filter_map(position).collect()
 }
 
 /// What the broker says of a topic's id.
