@@ -22,6 +22,7 @@ pub(super) struct Apply {
 }
 
 /// What became of one try.
+#[allow(clippy::large_enum_variant, reason = "one at a time, taken apart at once")]
 enum Tried {
     /// Committed; where it was cut, this comes next.
     Committed(Option<Prepared>),

@@ -2,15 +2,22 @@
 //! ask for; without them they fail and say so.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accounts;
 mod check_online;
 mod crash;
 mod database_restart;
 mod demo;
 mod documents;
+mod faulty;
 mod guarded_kafka;
 mod harness;
+mod kafka_duplicates;
+mod kafka_logs;
+mod kafka_rebalance;
+mod kafka_scene;
 mod licences;
 mod merge_property;
+mod path_property;
 mod payments;
 mod postgres_store;
 mod recovery;

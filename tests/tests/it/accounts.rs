@@ -1,0 +1,94 @@
+//! A small business for tests of the path: events add to a balance (an adding column shows whatever is applied twice or
+//! lost) and say what was the latest. The plugin is made of closures.
+//!
+//! An event is `id|account|amount|version`; what is no event is `skip`, `broken` or without an id.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use tidegate::{
+    merge::{ColumnSpec, Guard, Merge, Operation, TableName, TargetSpec},
+    plugin::{Body, ComputeResult, KeyResult, Message, Plugin, RawIdentity, Shape, native::Native},
+    value::Value,
+};
+
+/// The tables for SQLite.
+pub(crate) const SQLITE: &str = "
+CREATE TABLE balances (account TEXT NOT NULL PRIMARY KEY, total INTEGER NOT NULL) STRICT;
+CREATE TABLE latest (account TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL, note TEXT NOT NULL) STRICT;
+";
+
+/// The tables of one consumer for PostgreSQL, under a prefix.
+pub(crate) fn postgres(prefix: &str) -> String {
+    format!(
+        "CREATE TABLE {prefix}balances (account text PRIMARY KEY, total bigint NOT NULL);
+         CREATE TABLE {prefix}latest (account text PRIMARY KEY, version bigint NOT NULL, note text NOT NULL);"
+    )
+}
+
+/// An event's text.
+pub(crate) fn event(id: impl std::fmt::Display, account: &str, amount: i64, version: i64) -> String {
+    format!("{id}|{account}|{amount}|{version}")
+}
+
+/// The values of both rows.
+pub(crate) fn values(text: &str) -> [Vec<Value>; 2] {
+    let parts: Vec<&str> = text.split('|').collect();
+    let amount = parts[2].parse().map_or_else(|_| Value::Text(parts[2].to_owned()), Value::Integer);
+    let account = Value::Text(parts[1].to_owned());
+    [
+        vec![account.clone(), amount],
+        vec![account, Value::Integer(parts[3].parse().unwrap()), Value::Text(parts[0].to_owned())],
+    ]
+}
+
+fn text(message: &Message) -> String {
+    match &message.body {
+        Body::Text(bytes) | Body::Binary(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        Body::Absent => String::new(),
+    }
+}
+
+/// The business rules.
+pub(crate) fn plugin() -> Arc<dyn Plugin> {
+    let shape = |target: &str, columns: &[&str]| Shape {
+        operation: Operation::Upsert,
+        target: target.to_owned(),
+        columns: columns.iter().map(|&column| column.to_owned()).collect(),
+    };
+    let native = Native::new("accounts")
+        .shapes(vec![shape("balances", &["account", "total"]), shape("latest", &["account", "version", "note"])])
+        .keys(|message| match text(message).as_str() {
+            "skip" => KeyResult::Skip("not mine".to_owned()),
+            "broken" => KeyResult::Reject("broken".to_owned(), "no event".to_owned()),
+            text => KeyResult::Identity(RawIdentity {
+                message_id: text.split('|').next().unwrap().to_owned(),
+                aggregate_id: text.split('|').nth(1).unwrap_or("none").to_owned(),
+                occurred_at: None,
+                fingerprint: None,
+            }),
+        })
+        .compute(|message, _| {
+            let [balance, latest] = values(&text(message));
+            ComputeResult::Changes(vec![(0, balance), (1, latest)])
+        });
+    Arc::new(native)
+}
+
+/// The targets of one consumer, under a prefix.
+pub(crate) fn targets(prefix: &str) -> Vec<TargetSpec> {
+    let column = |name: &str, merge| ColumnSpec { name: name.to_owned(), merge };
+    let target = |name: &str, columns, guard| TargetSpec {
+        name: name.to_owned(),
+        table: TableName { schema: None, name: format!("{prefix}{name}") },
+        columns,
+        key: vec![0],
+        guard,
+        operations: BTreeSet::from([Operation::Upsert]),
+        soft_delete: None,
+    };
+    let replaced = |name| column(name, Merge::Replace);
+    vec![
+        target("balances", vec![replaced("account"), column("total", Merge::Add)], None),
+        target("latest", vec![replaced("account"), replaced("version"), replaced("note")], Some(Guard::NewerBy(1))),
+    ]
+}

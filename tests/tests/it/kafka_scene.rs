@@ -1,0 +1,154 @@
+//! The scene of the tests of the Kafka source: the application in this process, with a plugin of closures, on a real
+//! broker and a real PostgreSQL.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use tidegate::{
+    app::App,
+    config::{
+        BatchLimits, Config, Consumer, DEFAULT_QUEUE_BYTES, Database, Dialect, Http, KafkaCluster, Ledger, Log,
+        Payload, Plugin, PluginLimits, Secret, Start, Tombstones, Topic,
+    },
+    identity::ConsumerName,
+    store,
+};
+use tidegate_tests::{Broker, Message, kafka, oracle, postgres, wait};
+
+use crate::accounts;
+
+/// What a test says of a consumer.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) name: &'static str,
+    /// The Kafka group; one of its own per scene and name unless said otherwise.
+    pub(crate) group: Option<String>,
+    pub(crate) topics: Vec<String>,
+    pub(crate) lanes: usize,
+    pub(crate) start: Start,
+    pub(crate) max_records: usize,
+}
+
+pub(crate) struct Scene {
+    pub(crate) broker: Broker,
+    pub(crate) database: tidegate_tests::Database,
+    pub(crate) topic: String,
+    pub(crate) partitions: i32,
+    pub(crate) properties: BTreeMap<String, String>,
+}
+
+impl Scene {
+    /// A topic, and an empty database with tidegate's tables.
+    pub(crate) async fn new(partitions: i32) -> Self {
+        let (broker, database) = (kafka(), postgres().await);
+        let topic = broker.topic(partitions).await;
+        let properties = [
+            ("bootstrap.servers", broker.bootstrap()),
+            ("session.timeout.ms", "6000"),
+            ("heartbeat.interval.ms", "300"),
+        ];
+        let properties = properties.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let scene = Self { broker, database, topic, partitions, properties };
+        assert_eq!(store::open(&scene.store()).unwrap().migrate().await.unwrap().refusal(), None);
+        scene
+    }
+
+    fn store(&self) -> Database {
+        Database { url: Secret::new(self.database.url()), dialect: Dialect::Postgres }
+    }
+
+    /// A consumer of the scene's topic. Its tables are made where they are not there yet.
+    pub(crate) async fn consumer(&self, name: &'static str) -> Wanted {
+        let exists = format!("SELECT count(*) FROM pg_tables WHERE tablename = '{name}_balances'");
+        if self.database.number(&exists).await == 0 {
+            self.database.execute(&accounts::postgres(&format!("{name}_"))).await;
+        }
+        Wanted {
+            name,
+            group: None,
+            topics: vec![self.topic.clone()],
+            lanes: 1,
+            start: Start::Earliest,
+            max_records: 500,
+        }
+    }
+
+    /// Runs these consumers in one application.
+    pub(crate) fn start(&self, consumers: &[Wanted]) -> App {
+        let config = Config {
+            databases: BTreeMap::from([("main".to_owned(), self.store())]),
+            kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),
+            http: Http { listen: None },
+            log: Log { json: false, filter: "warn".to_owned() },
+            plugin_cache: None,
+            consumers: consumers.iter().map(|wanted| self.settings(wanted)).collect(),
+        };
+        App::start_with(config, Arc::new(|_: &Consumer| Ok(accounts::plugin()))).unwrap()
+    }
+
+    fn settings(&self, wanted: &Wanted) -> Consumer {
+        Consumer {
+            name: ConsumerName::new(wanted.name).unwrap(),
+            group: wanted.group.clone().unwrap_or_else(|| format!("{}-{}", wanted.name, self.topic)),
+            database: "main".to_owned(),
+            kafka: "main".to_owned(),
+            topics: wanted.topics.iter().map(|name| Topic { name: name.clone(), source: "default".into() }).collect(),
+            start: wanted.start,
+            lanes: wanted.lanes,
+            batch: BatchLimits { max_records: wanted.max_records, ..BatchLimits::default() },
+            ledger: Ledger::default(),
+            payload: Payload::Text,
+            tombstones: Tombstones::Skip,
+            queue_bytes: DEFAULT_QUEUE_BYTES,
+            revoke_deadline: Duration::from_secs(3),
+            plugin: Plugin {
+                path: PathBuf::from("closures"),
+                sha256: None,
+                limits: PluginLimits::default(),
+                settings: serde_json::Value::Null,
+            },
+            targets: accounts::targets(&format!("{}_", wanted.name)),
+        }
+    }
+
+    /// Produces texts to a partition of the scene's topic.
+    pub(crate) fn produce(&self, partition: i32, texts: impl IntoIterator<Item = String>) {
+        let messages = texts.into_iter().map(|text| Message::new(text).to(partition));
+        self.broker.producer(&[]).send(&self.topic, messages);
+    }
+
+    /// Waits until the consumer covers the topic to its end.
+    pub(crate) async fn consumed(&self, app: &App, consumer: &str) {
+        let ends: Vec<i64> = self.broker.watermarks(&self.topic).into_iter().map(|(_, end)| end).collect();
+        let stopped = || app.report().into_iter().find(|report| report.phase == "stopped");
+        let probe = async || (oracle::positions(&self.database, consumer, &self.topic, ends.len()).await, stopped());
+        let at_end = |at: &[i64]| at.iter().zip(&ends).all(|(at, end)| at >= end);
+        let what = format!("{consumer} has consumed {} up to {ends:?}", self.topic);
+        let (at, stopped) = wait::until(&what, probe, |(at, stopped)| at_end(at) || stopped.is_some()).await;
+        assert!(at_end(&at), "{stopped:?}");
+    }
+
+    /// The sum of all balances: what an input adds twice, or not at all, shows here.
+    pub(crate) async fn sum(&self, consumer: &str) -> i64 {
+        self.database.number(&format!("SELECT sum(total) FROM {consumer}_balances")).await
+    }
+
+    /// What must hold for every consumer after everything: the chain tiles and no key of a target has two rows.
+    pub(crate) async fn proofs(&self, consumer: &str) {
+        oracle::assert_chain_tiles(&self.database, consumer).await;
+        for table in ["balances", "latest"] {
+            let table = format!("{consumer}_{table}");
+            assert_eq!(oracle::target_duplicates(&self.database, &table, "account").await, 0);
+        }
+    }
+}
+
+/// Waits until some reason for not being ready says this.
+pub(crate) async fn until_reason(app: &App, part: &str) {
+    let says = async || app.health().reasons().iter().any(|reason| reason.text.contains(part));
+    wait::until_true(&format!("a reason says {part:?}"), says).await;
+}
+
+/// Waits until nothing keeps the application from being ready.
+pub(crate) async fn until_ready(app: &App) {
+    wait::until("the application is ready", async || app.health().reasons(), Vec::is_empty).await;
+}
