@@ -111,7 +111,8 @@ struct State {
     partitions: BTreeMap<PartitionName, PartitionState>,
     lag: BTreeMap<PartitionName, i64>,
     lanes: Vec<Lane>,
-    polled: Instant,
+    /// When the poll thread came round last; `None` = there is none yet, for as long as the database keeps it waiting.
+    polled: Option<Instant>,
 }
 
 /// One consumer's health. The pipeline writes it from its threads.
@@ -133,7 +134,7 @@ impl ConsumerHealth {
             partitions: BTreeMap::new(),
             lag: BTreeMap::new(),
             lanes: vec![lane; lanes],
-            polled: now,
+            polled: None,
         };
         Arc::new(Self { name, state: Mutex::new(state) })
     }
@@ -177,12 +178,14 @@ impl ConsumerHealth {
         self.lock().partitions.insert(name.clone(), PartitionState::Stopped(reason.to_string()));
     }
 
-    /// How far this one is behind.
-    pub fn lag(&self, name: &PartitionName, records: i64) {
+    /// How far this one is behind. `false` where it is not this consumer's.
+    pub fn lag(&self, name: &PartitionName, records: i64) -> bool {
         let mut state = self.lock();
-        if state.partitions.contains_key(name) {
+        let ours = state.partitions.contains_key(name);
+        if ours {
             state.lag.insert(name.clone(), records.max(0));
         }
+        ours
     }
 
     /// The whole consumer stopped. The first reason stays.
@@ -205,9 +208,9 @@ impl ConsumerHealth {
         state.lag.clear();
     }
 
-    /// The poll thread came round.
+    /// The poll thread begins, or came round.
     pub fn polled(&self) {
-        self.lock().polled = Instant::now();
+        self.lock().polled = Some(Instant::now());
     }
 
     /// A lane took a batch.
@@ -260,7 +263,8 @@ impl ConsumerHealth {
 
     fn live(&self, now: Instant) -> bool {
         let state = self.lock();
-        !matches!(state.phase, Phase::Starting | Phase::Running) || now.duration_since(state.polled) < DEAD_POLL
+        let ended = matches!(state.phase, Phase::Stopped(_) | Phase::Drained);
+        ended || state.polled.is_none_or(|polled| now.saturating_duration_since(polled) < DEAD_POLL)
     }
 
     fn reasons(&self, now: Instant) -> Vec<Reason> {
@@ -277,7 +281,7 @@ impl ConsumerHealth {
             Phase::Stopped(why) => return vec![whole(&format!("stopped: {why}"))],
             Phase::Drained => return vec![whole("is shutting down")],
         }
-        let unserved = now.saturating_duration_since(state.polled);
+        let unserved = state.polled.map(|polled| now.saturating_duration_since(polled)).unwrap_or_default();
         if unserved >= STUCK_POLL {
             reasons.push(reason("group".to_owned(), format!("was not served for {} s", unserved.as_secs())));
         }
@@ -371,6 +375,7 @@ mod tests {
     fn a_lane_is_stuck_only_with_work() {
         let consumer = consumer();
         consumer.assigned(&[]);
+        consumer.polled();
         assert_eq!(texts(&consumer, STUCK_LANE), [""; 0], "idle is not stuck");
         consumer.lane_took(1);
         assert_eq!(
@@ -382,5 +387,17 @@ mod tests {
         assert_eq!(texts(&consumer, Duration::ZERO), ["lane 1: tries its batch again: no database"]);
         consumer.lane_finished(1);
         assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+    }
+
+    #[test]
+    fn only_a_poll_thread_that_hangs_calls_for_a_restart() {
+        let consumer = consumer();
+        let later = Instant::now() + DEAD_POLL * 2;
+        consumer.trouble("no database".into());
+        assert!(consumer.live(later), "a restart does not bring the database back");
+        consumer.polled();
+        assert!(!consumer.live(later));
+        consumer.stopped("no".into());
+        assert!(consumer.live(later), "nor does it help a consumer that stopped for a reason");
     }
 }

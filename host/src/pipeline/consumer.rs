@@ -127,7 +127,13 @@ impl Consumer {
             served: watch::channel(Service::Poll).0,
             drain_deadline: parts.drain_deadline,
         };
-        running.spawn(parts.lanes.max(1), &runtime)?;
+        if let Err(error) = running.spawn(parts.lanes.max(1), &runtime) {
+            // The threads that there are must not go on without the others.
+            phase.send_replace(Phase::Aborting);
+            running.served.send_replace(Service::Die);
+            source.wake();
+            return Err(error.into());
+        }
         shared.metrics.running(true);
         let (orders, received) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(false);
@@ -258,22 +264,21 @@ impl Running {
         self.shared.source.wake();
         let deadline = tokio::time::sleep(self.drain_deadline);
         tokio::pin!(deadline);
-        for lane in &mut self.lanes {
-            loop {
-                tokio::select! {
-                    _ = &mut *lane => break,
-                    () = &mut deadline => return,
-                    order = orders.recv() => if !matches!(order, Some(Order::Drain)) { return },
-                }
+        while let Some(lane) = self.lanes.last_mut() {
+            tokio::select! {
+                // A lane that has ended must not be waited for again.
+                _ = lane => drop(self.lanes.pop()),
+                () = &mut deadline => return,
+                order = orders.recv() => if !matches!(order, Some(Order::Drain)) { return },
             }
         }
-        self.lanes.clear();
     }
 }
 
 /// The poll thread: serves the group until told otherwise.
 fn poll(shared: &Shared, served: &watch::Receiver<Service>) {
     let mut failed = false;
+    shared.health.polled();
     loop {
         match *served.borrow() {
             Service::Poll => {}
@@ -308,8 +313,10 @@ fn look(shared: &Shared, served: &watch::Receiver<Service>) {
         for (partition, _) in shared.source.positions().assigned() {
             let name = PartitionName::from(partition.as_ref());
             if let (Some(end), Some(tip)) = (ends.get(&name), tips.get(&partition)) {
-                shared.health.lag(&name, end - tip.next_offset);
-                shared.metrics.lag(&name, end - tip.next_offset);
+                // Revoked in this moment, it is no longer ours to show.
+                if shared.health.lag(&name, end - tip.next_offset) {
+                    shared.metrics.lag(&name, end - tip.next_offset);
+                }
             }
         }
     }
