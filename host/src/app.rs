@@ -15,7 +15,7 @@ use crate::{
     health::{ConsumerHealth, ConsumerReport, Health},
     identity::ConsumerName,
     merge::{self, Target},
-    metrics::Metrics,
+    metrics::{ConsumerMetrics, Metrics},
     pipeline::{Consumer, Parts},
     plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError, Runtime},
     source::{
@@ -124,7 +124,8 @@ impl App {
                 index,
                 plugins: Arc::clone(&plugins),
                 pool: Arc::clone(&pool),
-                metrics: Arc::clone(&metrics),
+                // There from now on: an alert on a consumer that does not run must see one that never started.
+                metrics: metrics.consumer(&consumer.name),
                 health: Arc::clone(&health),
                 consumer: Arc::default(),
                 draining: draining.clone(),
@@ -207,7 +208,7 @@ struct Launch {
     index: usize,
     plugins: Arc<PluginLoader>,
     pool: Arc<ComputePool>,
-    metrics: Arc<Metrics>,
+    metrics: ConsumerMetrics,
     health: Arc<ConsumerHealth>,
     consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
     draining: watch::Receiver<bool>,
@@ -291,7 +292,7 @@ impl Launch {
             context: Arc::new(EvaluateContext::of(settings)),
             pool: Arc::clone(&self.pool),
             health: Arc::clone(&self.health),
-            metrics: self.metrics.consumer(&settings.name),
+            metrics: self.metrics.clone(),
         };
         let options = ClientOptions {
             group: settings.group.clone(),
