@@ -344,12 +344,15 @@ impl Source for MemorySource {
     }
 
     fn commit(&self, receipts: Vec<Receipt>) {
+        // Before the broker's lock is taken: who holds the positions may be waiting for it, to wake the lanes.
+        let current = receipts.into_iter().filter_map(|receipt| {
+            let name = PartitionName::from(receipt.partition().as_ref());
+            self.positions.is_current(&name, receipt.generation()).then(|| (name, receipt.next_offset()))
+        });
+        let current: Vec<_> = current.collect();
         self.broker.change(|state| {
-            for receipt in receipts {
-                let name = PartitionName::from(receipt.partition().as_ref());
-                if !state.deaf_to_commits && self.positions.is_current(&name, receipt.generation()) {
-                    state.committed.insert((self.group.clone(), name), receipt.next_offset());
-                }
+            if !state.deaf_to_commits {
+                state.committed.extend(current.into_iter().map(|(name, next)| ((self.group.clone(), name), next)));
             }
         });
     }

@@ -220,8 +220,9 @@ impl Positions {
         let mut state = self.lock();
         let mut generations = Vec::new();
         for name in names {
+            // Also one that is draining already: it lost its place in the log, or an earlier drain gave up.
             if let Some(place) = state.places.get_mut(name)
-                && place.phase == Phase::Active
+                && place.phase != Phase::Stopped
             {
                 place.phase = Phase::Draining;
                 generations.push(place.generation);
@@ -434,16 +435,17 @@ mod tests {
         let generation = positions.install(&positions.hold(|| {}), partition(0), 0, 0);
         let fetched = take(&positions, vec![piece(0, &[0], None)]);
         assert!(!positions.drain(&[name(0)], Duration::from_millis(1)), "still in flight");
+        assert!(!positions.drain(&[name(0)], Duration::from_millis(1)), "a second drain does not pass it by");
         assert!(positions.is_current(&name(0), generation), "and may still be committed");
-        let (ready, wait) = std::sync::mpsc::channel();
-        let other = Arc::clone(&positions);
+        let finished = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (other, seen) = (Arc::clone(&positions), Arc::clone(&finished));
         let drain = std::thread::spawn(move || {
-            ready.send(()).unwrap();
-            other.drain(&[name(0)], Duration::from_secs(60))
+            let drained = other.drain(&[name(0)], Duration::from_secs(60));
+            drained && seen.load(std::sync::atomic::Ordering::SeqCst)
         });
-        wait.recv().unwrap();
+        finished.store(true, std::sync::atomic::Ordering::SeqCst);
         drop(fetched);
-        assert!(drain.join().unwrap());
+        assert!(drain.join().unwrap(), "done once the batch is, and not before");
     }
 
     #[test]
