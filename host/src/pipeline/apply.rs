@@ -186,7 +186,7 @@ fn again(error: &StoreError) -> Option<Tried> {
 
 fn effects(report: &BatchReport) -> Effects {
     Effects {
-        unique_conflicts: 0,
+        unique_conflicts: report.unique_conflicts,
         payload_conflicts: report.conflicts,
         attempts_left_out: report.attempts_left_out,
         dead_letters: report.dead_letter_codes.values().sum(),

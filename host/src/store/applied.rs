@@ -41,6 +41,8 @@ pub struct BatchReport {
     pub ignored: u64,
     /// Refusals by kind, as the breaker saw them.
     pub refusals: Refusals,
+    /// Inputs that a unique constraint of a target refused.
+    pub unique_conflicts: u64,
     /// Duplicates whose payload differs from what was applied (R1.4).
     pub conflicts: u64,
     /// Duplicates beyond the number that one batch writes to `duplicate_attempts`.

@@ -241,6 +241,7 @@ impl Applier {
             written,
             ignored,
             refusals,
+            unique_conflicts: settled.unique_conflicts,
             conflicts: settled.conflicts,
             attempts_left_out: settled.attempts_left_out,
             dead_letter_codes: settled.codes,

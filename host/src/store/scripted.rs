@@ -278,7 +278,16 @@ async fn a_missing_grant_stops_and_a_row_policy_is_one_records_poison() {
     let mut conn = Scripted::new(|_, records| records.contains(&3).then(|| poison("42501")));
     let applied = apply(&mut bench(5), &mut conn).await.expect("applied");
     assert_eq!(applied.report.outcomes[3], Outcome::Dead);
-    assert_eq!(conn.letters, ["r3"]);
+    assert_eq!((conn.letters, applied.report.unique_conflicts), (vec!["r3".to_owned()], 0));
+}
+
+#[tokio::test]
+async fn what_a_unique_constraint_refused_is_counted_apart() {
+    for code in ["23505", "SQLITE_CONSTRAINT_UNIQUE"] {
+        let mut conn = Scripted::new(move |_, records| records.contains(&3).then(|| poison(code)));
+        let applied = apply(&mut bench(5), &mut conn).await.expect("applied");
+        assert_eq!((applied.report.counts.dead, applied.report.unique_conflicts), (1, 1));
+    }
 }
 
 #[tokio::test]

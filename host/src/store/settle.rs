@@ -8,6 +8,7 @@ use super::{
     Attempt, Conflict, DeadLetter, Notes,
     plan::{Plan, Role},
     prepared::{Intent, Item, Prepared},
+    sqlstate::is_unique_conflict,
 };
 use crate::{
     config::OlderThanRetention,
@@ -58,6 +59,8 @@ pub(super) struct Settled {
     pub(super) poison: u32,
     /// Dead by the plugin's verdict.
     pub(super) rejected: u32,
+    /// Dead because a unique constraint of a target refused them.
+    pub(super) unique_conflicts: u64,
     /// Dead letters' codes with their number, too old ones included.
     pub(super) codes: BTreeMap<String, u64>,
 }
@@ -192,6 +195,7 @@ fn note_duplicate(
 fn note_dead(prepared: &Prepared, i: usize, rejection: &Rejection, settled: &mut Settled) {
     let record = &prepared.batch.records[i];
     let rejection = storable(rejection);
+    settled.unique_conflicts += u64::from(rejection.sqlstate.as_deref().is_some_and(is_unique_conflict));
     *settled.codes.entry(rejection.code.clone()).or_default() += 1;
     settled.notes.dead_letters.push(DeadLetter {
         message_id: prepared.items[i].message_id().cloned(),

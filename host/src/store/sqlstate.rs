@@ -23,6 +23,11 @@ pub(crate) fn class(code: &str) -> Class {
     }
 }
 
+/// Whether a refusal came from a unique constraint, in either dialect.
+pub(super) fn is_unique_conflict(code: &str) -> bool {
+    matches!(code, "23505" | "SQLITE_CONSTRAINT_UNIQUE" | "SQLITE_CONSTRAINT_PRIMARYKEY" | "SQLITE_CONSTRAINT_ROWID")
+}
+
 /// "cached plan must not change result type": a prepared statement whose table was altered. Passes with a fresh
 /// connection, hence fresh statements; a fresh connection that meets it again asks for what the database cannot do, and
 /// the connection says fatal then.
