@@ -85,7 +85,7 @@ pub struct DeadLetter {
 pub struct Notes {
     /// Duplicates, at most one per (id, position).
     pub attempts: Vec<Attempt>,
-    /// Payload conflicts.
+    /// Payload conflicts, at most one per (id, fingerprint).
     pub conflicts: Vec<Conflict>,
     /// Dead letters of this batch.
     pub dead_letters: Vec<DeadLetter>,

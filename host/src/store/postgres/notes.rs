@@ -50,27 +50,18 @@ impl Lane {
     }
 
     async fn write_conflicts(&mut self, consumer: &ConsumerName, conflicts: &[Conflict]) -> Result<(), StoreError> {
-        let mut sorted: Vec<(&Conflict, i64)> = Vec::with_capacity(conflicts.len());
-        let mut all: Vec<&Conflict> = conflicts.iter().collect();
-        all.sort_by(|a, b| (&a.message_id, a.fingerprint.0).cmp(&(&b.message_id, b.fingerprint.0)));
-        // One row per (id, fingerprint): the first position stands for all.
-        for conflict in all {
-            match sorted.last_mut() {
-                Some((last, seen)) if same_conflict(last, conflict) => *seen += 1,
-                _ => sorted.push((conflict, 1)),
-            }
-        }
+        let mut sorted: Vec<&Conflict> = conflicts.iter().collect();
+        sorted.sort_unstable_by(|a, b| (&a.message_id, a.fingerprint.0).cmp(&(&b.message_id, b.fingerprint.0)));
         let query = sqlx::query(
-            "INSERT INTO payload_conflicts AS c (consumer_name, message_id, fingerprint, source_position, payload, seen) \
-             SELECT $1, u.* FROM unnest($2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::bigint[]) u \
-             ON CONFLICT (consumer_name, message_id, fingerprint) DO UPDATE SET seen = c.seen + excluded.seen",
+            "INSERT INTO payload_conflicts AS c (consumer_name, message_id, fingerprint, source_position, payload) \
+             SELECT $1, u.* FROM unnest($2::text[], $3::bytea[], $4::text[], $5::bytea[]) u \
+             ON CONFLICT (consumer_name, message_id, fingerprint) DO UPDATE SET seen = c.seen + 1",
         )
         .bind(consumer.as_str())
-        .bind(sorted.iter().map(|(c, _)| c.message_id.as_str()).bind_iter())
-        .bind(sorted.iter().map(|(c, _)| c.fingerprint.0.as_slice()).bind_iter())
-        .bind(sorted.iter().map(|(c, _)| c.position.as_str()).bind_iter())
-        .bind(sorted.iter().map(|(c, _)| c.payload.as_deref()).bind_iter())
-        .bind(sorted.iter().map(|(_, seen)| *seen).bind_iter());
+        .bind(sorted.iter().map(|c| c.message_id.as_str()).bind_iter())
+        .bind(sorted.iter().map(|c| c.fingerprint.0.as_slice()).bind_iter())
+        .bind(sorted.iter().map(|c| c.position.as_str()).bind_iter())
+        .bind(sorted.iter().map(|c| c.payload.as_deref()).bind_iter());
         self.run(Statement::Notes, "keep payload conflicts", query).await.map(drop)
     }
 
@@ -94,34 +85,13 @@ impl Lane {
         .bind(letters.iter().map(|l| &*l.partition.topic).bind_iter())
         .bind(letters.iter().map(|l| l.partition.partition).bind_iter())
         .bind(letters.iter().map(|l| l.offset).bind_iter())
-        .bind(letters.iter().map(|l| head(&l.rejection.code, 100)).bind_iter())
-        .bind(letters.iter().map(|l| head(&l.rejection.message, 4000)).bind_iter())
+        .bind(letters.iter().map(|l| l.rejection.code.as_str()).bind_iter())
+        .bind(letters.iter().map(|l| l.rejection.message.as_str()).bind_iter())
         // What is not a five-character SQLSTATE does not fit its column.
         .bind(letters.iter().map(|l| l.rejection.sqlstate.as_deref().filter(|s| s.len() == 5)).bind_iter())
         .bind(letters.iter().map(|l| l.key.as_deref()).bind_iter())
         .bind(letters.iter().map(|l| l.payload.as_deref()).bind_iter())
         .bind(letters.iter().map(|l| headers_to_json(&l.headers)).bind_iter());
         self.run(Statement::Notes, "write dead letters", query).await.map(drop)
-    }
-}
-
-fn same_conflict(a: &Conflict, b: &Conflict) -> bool {
-    a.message_id == b.message_id && a.fingerprint == b.fingerprint
-}
-
-/// Words of a plugin or of the database, made to fit their column: they are for people, and must not fail the
-/// transaction that keeps the input.
-fn head(text: &str, limit: usize) -> String {
-    text.chars().filter(|&c| c != '\0').take(limit).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_fit_their_column() {
-        assert_eq!(head("a\0b", 10), "ab");
-        assert_eq!(head("éééé", 2), "éé");
     }
 }

@@ -54,7 +54,8 @@ pub(super) async fn write(
              code, message, sqlstate, key, payload, headers, created_at) \
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
              ON CONFLICT (consumer_name, cluster_id, topic_id, partition, \"offset\") WHERE cluster_id IS NOT NULL \
-             DO UPDATE SET seen = d.seen + 1",
+             DO UPDATE SET seen = d.seen + 1, code = excluded.code, message = excluded.message, sqlstate = excluded.sqlstate, \
+             message_id = excluded.message_id",
         )
         .bind(consumer.as_str())
         .bind(letter.message_id.as_ref().map(|id| id.as_str()))
