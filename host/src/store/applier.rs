@@ -12,7 +12,6 @@ use super::{
     Applied, ApplyError, BatchReport, Breaker, Connection, ConsumerState, Link, Receipt, Refusals, Statement,
     StoreError, Tip, Tips,
     applied::{CommitAttempt, LinkPlace},
-    failpoint::failpoint,
     ledger::ask_ledger,
     prepared::Prepared,
     settle::{NoteLimits, Settled, settle},
@@ -60,12 +59,6 @@ pub struct Applier {
 enum Mode {
     Optimistic,
     Careful { one_by_one: bool },
-}
-
-/// What is ready to be committed.
-struct Uncommitted {
-    attempt: CommitAttempt,
-    refusals: Refusals,
 }
 
 impl Applier {
@@ -136,16 +129,13 @@ impl Applier {
         tips: &Tips,
         mode: Mode,
     ) -> Result<CommitAttempt, ApplyError> {
-        failpoint!("before-begin");
         let state = conn.begin(&self.consumer).await.map_err(|error| self.failed(error))?;
-        failpoint!("after-begin");
         // Invariant 10: under the consumer's lock, so nobody raises it before we commit.
         if state.key_version != prepared.key_version {
             let (active, computed) = (state.key_version, prepared.key_version);
             return Err(ApplyError::KeyVersion { consumer: self.consumer.clone(), active, computed });
         }
-        let Uncommitted { attempt, refusals } = self.fill(conn, prepared, tips, state, mode).await?;
-        failpoint!("before-commit");
+        let attempt = self.fill(conn, prepared, tips, state, mode).await?;
         // Known before COMMIT is sent: whatever happens to its answer, or to us, the outcome can be looked up.
         prepared.attempts.retain(|earlier| earlier.links != attempt.links);
         prepared.attempts.push(attempt.clone());
@@ -155,8 +145,7 @@ impl Applier {
             }
             return Err(self.failed(error));
         }
-        failpoint!("after-commit");
-        self.lock_breaker().record(Instant::now(), refusals);
+        self.lock_breaker().record(Instant::now(), attempt.report.refusals);
         Ok(attempt)
     }
 
@@ -168,7 +157,7 @@ impl Applier {
         tips: &Tips,
         state: ConsumerState,
         mode: Mode,
-    ) -> Result<Uncommitted, ApplyError> {
+    ) -> Result<CommitAttempt, ApplyError> {
         let store = |error| self.failed(error);
         let old_before_us = match state.horizon_us {
             i64::MIN => i64::MIN,
@@ -178,7 +167,6 @@ impl Applier {
 
         let mut answers = ask_ledger(conn, &self.consumer, prepared, &plan).await.map_err(store)?;
         answers.old_before_us = old_before_us;
-        failpoint!("after-ledger");
 
         let firsts: Vec<usize> = (0..prepared.items.len()).filter(|&i| answers.inserted[i]).collect();
         let work = Work { consumer: &self.consumer, targets: &self.targets, prepared, plan: &plan, firsts: &firsts };
@@ -186,7 +174,6 @@ impl Applier {
             Mode::Optimistic => write::optimistically(conn, work).await?,
             Mode::Careful { one_by_one } => write::carefully(conn, work, one_by_one).await?,
         };
-        failpoint!("after-write");
 
         // Only applied inputs stay in the ledger, or a corrected republish would be lost.
         let gone = |i: &&usize| **i >= progress.limit || progress.died.contains_key(i);
@@ -227,7 +214,6 @@ impl Applier {
             conn.write_notes(&self.consumer, &settled.notes).await.map_err(store)?;
         }
 
-        failpoint!("before-checkpoint");
         let (links, places) = self.links(prepared, &runs, tips, &settled)?;
         let extended =
             conn.extend_chain(&self.consumer, &prepared.plugin_digest, state, &links).await.map_err(store)?;
@@ -247,7 +233,7 @@ impl Applier {
             dead_letter_codes: settled.codes,
             careful: mode != Mode::Optimistic,
         };
-        Ok(Uncommitted { attempt: CommitAttempt { links, places, report }, refusals })
+        Ok(CommitAttempt { links, places, report })
     }
 
     /// The next link of each partition, and its place.

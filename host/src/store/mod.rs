@@ -8,7 +8,6 @@ mod applier;
 mod breaker;
 mod connection;
 mod error;
-mod failpoint;
 mod headers;
 mod ledger;
 mod plan;

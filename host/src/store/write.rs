@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     ApplyError, Breaker, Connection, StoreError, Written,
-    failpoint::failpoint,
     plan::Plan,
     prepared::{Intent, Prepared},
 };
@@ -176,7 +175,6 @@ pub(super) async fn carefully(
         push_halves(&mut todo, 0..work.firsts.len());
     }
     while let Some(Segment { mut firsts, failed }) = todo.pop() {
-        failpoint!("careful");
         firsts.end = firsts.start + work.firsts[firsts.clone()].partition_point(|&record| record < progress.limit);
         if firsts.is_empty() {
             continue;
