@@ -9,7 +9,7 @@ pub enum Stop {
     Skip(String),
     /// Broken: to the dead letters.
     Reject {
-        /// A short stable word for metrics and filters: letters, digits, `-`, `_`, `.`; at most 64.
+        /// A short stable word, to filter dead letters by: letters, digits, `-`, `_`, `.`; at most 64.
         code: String,
         /// For a person: what was wrong, and where.
         message: String,

@@ -19,7 +19,7 @@ pub struct Change {
 /// Why an input cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// A short stable word for metrics and filters.
+    /// A short stable word, to filter dead letters by.
     pub code: String,
     /// For a person: what was wrong and where.
     pub message: String,

@@ -26,7 +26,7 @@ pub async fn check(config: &Config, plugins: &Plugins, report: &mut Report) {
 }
 
 /// Only R3.1, for the start of a host: what is wrong with the ledger's retention, by consumer. A broker that cannot be
-/// asked is no reason: it may be asked later.
+/// asked is no reason: `check --online` asks it again.
 pub async fn retention_faults(config: &Config) -> Vec<String> {
     let mut faults = vec![];
     for (cluster, names) in topics_by_cluster(config) {

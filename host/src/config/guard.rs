@@ -148,7 +148,13 @@ fn steps(section: &Section<'_>, from: &str, entry: &Entry, help: &str) -> Vec<(P
         let Some(to) = to else { continue };
         if to.value == from {
             let message = format!("a step from \"{from}\" to itself");
-            section.error("bad-value", &to.place, &path, message, "take it out: staying in a state is always allowed");
+            section.error(
+                "bad-value",
+                &to.place,
+                &path,
+                message,
+                "take it out: a change that stays in its row's state is not refused, and changes nothing",
+            );
         } else if steps.iter().any(|(_, there)| there.value == to.value) {
             section.error("defined-twice", &to.place, &path, "this step is listed twice", "keep it once");
         } else {

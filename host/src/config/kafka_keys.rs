@@ -19,13 +19,16 @@ pub(super) static REFUSED: [(&str, &str); 33] = [
         "partition.assignment.strategy",
         "it is cooperative-sticky: eager strategies stop every partition at each rebalance, and a stopped partition could not be repaired; set group.protocol = \"consumer\" for the broker's own assignment",
     ),
-    ("enable.partition.eof", "it is off: where a partition ends is read from the client's position, and the event would disturb that"),
+    (
+        "enable.partition.eof",
+        "it is off: where a partition ends is read from the client's position, and the event would disturb that",
+    ),
     ("allow.auto.create.topics", "it is off: a misspelt topic must be an error, not a new empty topic"),
     ("topic.metadata.refresh.interval.ms", "it is 30000: new partitions must be noticed"),
     ("metadata.max.age.ms", "it follows from the refresh of topics, which is 30 s"),
     ("fetch.queue.backoff.ms", "it is 10: the default of a second would starve a small queue"),
-    ("queued.max.messages.kbytes", "the consumer's `queue` says how much a partition may hold in memory"),
-    ("queued.min.messages", "the consumer's `queue` says how much a partition may hold in memory"),
+    ("queued.max.messages.kbytes", "the consumer's `queue` says how much a lane may hold in memory"),
+    ("queued.min.messages", "the consumer's `queue` says how much a lane may hold in memory"),
     ("fetch.message.max.bytes", "it follows from the consumer's `queue`, which bounds memory"),
     ("max.partition.fetch.bytes", "it follows from the consumer's `queue`, which bounds memory"),
     ("enable.auto.offset.reset", "where to start without a committed offset is the consumer's `start`"),
@@ -42,7 +45,7 @@ pub(super) static REFUSED: [(&str, &str); 33] = [
     ("enable.sasl.oauthbearer.unsecure.jwt", "it makes unsecured tokens; set sasl.oauthbearer.method = \"oidc\""),
     ("test.mock.num.brokers", "it swaps the cluster for a mock: `tidegate demo` has one built in"),
     ("test.mock.broker.rtt", "it swaps the cluster for a mock: `tidegate demo` has one built in"),
-    ("statistics.interval.ms", "lag and queue figures are read from it at a fixed pace; see /metrics"),
+    ("statistics.interval.ms", "nothing reads librdkafka's statistics here; lag and the rest are at /metrics"),
     ("log.queue", "librdkafka's log goes to tidegate's own; see [log]"),
 ];
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf, sync::Arc,
 
 use crate::{identity::ConsumerName, merge::TargetSpec};
 
-/// Text that is never shown: `Debug` and `Display` print `***`.
+/// Text that is never shown: `Debug` prints `***`, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -91,7 +91,7 @@ pub struct Log {
     pub filter: String,
 }
 
-/// Bytes of one partition's prefetch queue, unless said otherwise.
+/// Bytes of one lane's prefetch queue, unless said otherwise.
 pub const DEFAULT_QUEUE_BYTES: usize = 4 << 20;
 
 /// How long a revoke may take, unless said otherwise (or half the session time-out, where that is less).
@@ -122,7 +122,7 @@ pub struct Consumer {
     pub payload: Payload,
     /// What becomes of records without a value.
     pub tombstones: Tombstones,
-    /// Bytes that one partition's prefetch queue may hold (payload, after decompression).
+    /// Bytes that one lane's prefetch queue may hold (payload, after decompression).
     pub queue_bytes: usize,
     /// How long a revoke may take to drain before the partition is given up uncommitted.
     pub revoke_deadline: Duration,

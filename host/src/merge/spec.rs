@@ -46,7 +46,7 @@ pub enum Guard {
         column: usize,
         /// States in which a row may be inserted.
         initial: BTreeSet<String>,
-        /// Allowed steps (from, to). Staying in a state is always allowed.
+        /// Allowed steps (from, to). Staying in a state is not refused: such a change is left out.
         allow: BTreeSet<(String, String)>,
         /// What becomes of an input whose step is refused.
         on_refused: OnRefused,

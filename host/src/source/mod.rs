@@ -51,7 +51,7 @@ pub enum StopReason {
     /// The topic was deleted and made again: its offsets mean other records now.
     #[error(
         "topic {topic} was deleted and made again (topic id {was}, now {now}): its offsets start anew and what was not \
-         read of the old one is gone; use a new consumer name, or accept it with `tidegate seek`"
+         read of the old one is gone; a new consumer name reads the new one"
     )]
     TopicRecreated {
         /// The topic.
@@ -70,7 +70,7 @@ pub enum StopReason {
     /// The offset to go on at is not in the log.
     #[error(
         "offset {offset} is not in the log ({broker}): records were deleted before they were read, or the log was cut; \
-         compare retention.ms with the consumer's downtime, then go on with `tidegate seek`"
+         compare retention.ms with the consumer's downtime; a new consumer name begins where its `start` says"
     )]
     OffsetLost {
         /// Where it should have gone on.
@@ -87,7 +87,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// A short stable word for metrics.
+    /// A short stable word for the log.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

@@ -40,7 +40,7 @@ pub(super) fn seed(id: &MessageId) -> u32 {
     id.as_str().bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A plugin's code becomes a metric's label and a filter: short, plain, never empty, and never one of the host's own
+/// A plugin's code is what people filter dead letters by: short, plain, never empty, and never one of the host's own
 /// `plugin-…`, which say that the plugin broke.
 pub(super) fn code(word: String) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

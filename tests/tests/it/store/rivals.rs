@@ -1,10 +1,11 @@
 //! Two hosts, each in the belief that the same partitions are its own, over connections that keep breaking.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use tidegate::{class::Class, store::ApplyError};
 
 use tidegate_tests::faulty::{Break, Faulty};
+use tokio::sync::Barrier;
 
 use super::fixture::{Consumer, Event, Fixture, event, partition};
 
@@ -30,13 +31,18 @@ impl Dice {
     }
 }
 
-async fn host(consumer: Consumer, seed: u64) -> (usize, usize) {
+async fn host(consumer: Consumer, seed: u64, both_ready: Arc<Barrier>) -> (usize, usize) {
     let mut dice = Dice(seed);
+    let mut first = true;
     let (mut fenced, mut broken) = (0, 0);
     let numbers: Vec<i32> = (0..PARTITIONS).collect();
     loop {
         // The tips are read again after whatever happened, as a host does that was fenced.
         let lane = consumer.lane(&numbers).await;
+        if std::mem::take(&mut first) {
+            // Both have read the same tips: only one can extend them.
+            both_ready.wait().await;
+        }
         let mut events = Vec::new();
         for &number in &numbers {
             let from = usize::try_from(lane.tips[&partition(number)].next_offset).unwrap();
@@ -78,7 +84,8 @@ pub(super) async fn two_hosts_that_both_own_everything_apply_it_once(f: &Fixture
     let consumer = f.consumer("c").await;
     // The geneses first; who makes them is another case.
     drop(consumer.lane(&(0..PARTITIONS).collect::<Vec<_>>()).await);
-    let hosts = [tokio::spawn(host(consumer.clone(), 1)), tokio::spawn(host(consumer.clone(), 2))];
+    let both_ready = Arc::new(Barrier::new(2));
+    let hosts = [1, 2].map(|seed| tokio::spawn(host(consumer.clone(), seed, Arc::clone(&both_ready))));
     let mut seen = Vec::new();
     for host in hosts {
         seen.push(host.await.unwrap());
