@@ -56,3 +56,42 @@ fn links_lead_somewhere() {
     }
     assert_eq!(broken, Vec::<String>::new());
 }
+
+/// The sources of all crates, as one text.
+fn sources(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_invariant_names_tests_and_files_that_exist() {
+    let root = checkout();
+    let mut code = String::new();
+    for folder in ["host/src", "guest-sdk/src", "tests/tests"] {
+        sources(&root.join(folder), &mut code);
+    }
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>())
+        .filter(|cells| cells.len() == 6 && cells[1].parse::<u32>().is_ok())
+        .collect();
+    assert_eq!(rows.len(), 12, "one row an invariant");
+    let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let mut missing = Vec::new();
+    for row in rows {
+        let (files, tests) = (names(row[3]), names(row[4]));
+        assert!(!files.is_empty() && !tests.is_empty(), "invariant {} is enforced and tested somewhere", row[1]);
+        missing.extend(files.into_iter().filter(|file| !root.join("host/src").join(file).exists()));
+        // A conformance case is a function of its module; the macro makes the tests.
+        missing.extend(tests.into_iter().filter(|test| !code.contains(&format!("fn {test}("))));
+        assert!(code.contains(&format!("Invariant {}", row[1])), "invariant {} is cited", row[1]);
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
