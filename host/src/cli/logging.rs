@@ -8,7 +8,15 @@ use super::{
     Arguments,
     arguments::{Command, LogFormat},
 };
-use crate::config::Log;
+use crate::{config::Log, source};
+
+/// The filter, less what alarms for nothing. A directive of the user's for the same target gives way.
+pub(crate) fn with_quiet(filter: EnvFilter) -> EnvFilter {
+    match source::kafka::QUIET.parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    }
+}
 
 /// Starts the log as the configuration says, unless the command line says otherwise. Commands that answer a question
 /// only log warnings.
@@ -25,6 +33,7 @@ pub(super) fn start(arguments: &Arguments, log: &Log) -> Result<(), String> {
     let filter: EnvFilter = text.parse().map_err(|error| {
         format!("error: --log \"{text}\" is no filter: {error}\n  such as info, debug or info,tidegate::store=debug")
     })?;
+    let filter = with_quiet(filter);
     let json = match arguments.log_format {
         Some(format) => format == LogFormat::Json,
         None => log.json,
@@ -38,4 +47,15 @@ pub(super) fn start(arguments: &Arguments, log: &Log) -> Result<(), String> {
     // A second start (a test's) keeps the first.
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quieted_is_a_directive() {
+        let filter = with_quiet(EnvFilter::new("info,tidegate=debug")).to_string();
+        assert!(filter.contains(source::kafka::QUIET) && filter.contains("tidegate=debug"), "{filter}");
+    }
 }

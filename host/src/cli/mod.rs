@@ -3,7 +3,7 @@
 mod arguments;
 mod check;
 mod console;
-mod logging;
+pub(crate) mod logging;
 mod migrate;
 mod plugin;
 mod run;

@@ -41,6 +41,10 @@ const LEAVING: Duration = Duration::from_secs(30);
 /// How long one look at the logs' ends may take; what was not reached comes next time.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// A log filter to add to every other: the client, once it has left its group, cannot leave it again when it is dropped,
+/// and calls that an error. What it has to say of itself comes through the client's own log.
+pub const QUIET: &str = "rdkafka::consumer::base_consumer=off";
+
 /// A member of a consumer group. See [`Source`] for its threads.
 pub struct KafkaSource {
     // Before the consumer: a queue goes before its client.
