@@ -237,7 +237,9 @@ impl Running {
         self.shared.metrics.running(false);
         let service = match order {
             Order::Drain => {
-                self.drain_lanes(&mut orders).await;
+                self.phase.send_replace(Phase::Draining);
+                self.shared.source.wake();
+                until_ended(&mut self.lanes, self.drain_deadline, &mut orders).await;
                 Service::Finish
             }
             Order::Die => Service::Die,
@@ -257,20 +259,22 @@ impl Running {
         }
         self.shared.health.drained();
     }
+}
 
-    /// Lets the lanes finish what they have, up to the deadline.
-    async fn drain_lanes(&mut self, orders: &mut mpsc::UnboundedReceiver<Order>) {
-        self.phase.send_replace(Phase::Draining);
-        self.shared.source.wake();
-        let deadline = tokio::time::sleep(self.drain_deadline);
-        tokio::pin!(deadline);
-        while let Some(lane) = self.lanes.last_mut() {
-            tokio::select! {
-                // A lane that has ended must not be waited for again.
-                _ = lane => drop(self.lanes.pop()),
-                () = &mut deadline => return,
-                order = orders.recv() => if !matches!(order, Some(Order::Drain)) { return },
-            }
+/// Lets the lanes finish what they have, up to the deadline or until told to die. Leaves those that have not ended.
+async fn until_ended(
+    lanes: &mut Vec<tokio::task::JoinHandle<()>>,
+    deadline: Duration,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
+) {
+    let deadline = tokio::time::sleep(deadline);
+    tokio::pin!(deadline);
+    while let Some(lane) = lanes.last_mut() {
+        tokio::select! {
+            // A lane that has ended must not be waited for again.
+            _ = lane => drop(lanes.pop()),
+            () = &mut deadline => return,
+            order = orders.recv() => if !matches!(order, Some(Order::Drain)) { return },
         }
     }
 }
@@ -318,6 +322,24 @@ fn look(shared: &Shared, served: &watch::Receiver<Service>) {
                     shared.metrics.lag(&name, end - tip.next_offset);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lane_that_has_ended_is_not_waited_for_again() {
+        let (_orders, mut received) = mpsc::unbounded_channel();
+        let mut lanes = vec![tokio::spawn(std::future::pending()), tokio::spawn(async {}), tokio::spawn(async {})];
+        until_ended(&mut lanes, Duration::from_millis(50), &mut received).await;
+        assert!(!lanes.is_empty(), "one of them never ends");
+        for lane in lanes {
+            lane.abort();
+            // Polled after its end, a handle panics.
+            let _ = lane.await;
         }
     }
 }
