@@ -13,8 +13,7 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{EvaluateContext, Plugin, PluginError, evaluate};
-use crate::{outcome::Evaluated, record::Batch};
+use super::PluginError;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -76,19 +75,6 @@ impl ComputePool {
         });
         self.jobs.send(job).await.map_err(|_| threads_gone())?;
         Ok(Pending(pending))
-    }
-
-    /// [`evaluate`] on the pool.
-    ///
-    /// # Errors
-    /// Those of [`evaluate`], and [`PluginError::Host`] where the job panics or the threads are gone.
-    pub async fn evaluate(
-        &self,
-        plugin: Arc<dyn Plugin>,
-        batch: Arc<Batch>,
-        context: Arc<EvaluateContext>,
-    ) -> Result<Vec<Evaluated>, PluginError> {
-        self.submit(move || evaluate(plugin.as_ref(), &batch, &context)).await?.await?
     }
 }
 

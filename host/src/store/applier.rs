@@ -311,7 +311,7 @@ impl Applier {
         for (link, LinkPlace { generation, seq }) in links.into_iter().zip(places) {
             tips.push((link.partition.clone(), Tip { id: link.id, seq, next_offset: link.next_offset }));
             // Invariant 1: only here, after a confirmed COMMIT or a checkpoint found by its id.
-            receipts.push(Receipt::new(link.partition, generation, link.next_offset, link.id));
+            receipts.push(Receipt::new(link.partition, generation, link.next_offset));
         }
         let done = report.outcomes.len();
         let rest = (done < prepared.items.len()).then(|| prepared.split_off(done));

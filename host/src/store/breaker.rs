@@ -69,7 +69,7 @@ impl fmt::Display for Tripped {
 
 /// Remembers a minute of committed batches.
 #[derive(Debug, Default)]
-pub struct Breaker {
+pub(super) struct Breaker {
     window: VecDeque<(Instant, Refusals)>,
 }
 
@@ -78,7 +78,7 @@ impl Breaker {
     ///
     /// # Errors
     /// Where it is.
-    pub fn check_batch(poison: u32) -> Result<(), Tripped> {
+    pub(super) fn check_batch(poison: u32) -> Result<(), Tripped> {
         if poison > POISON_PER_BATCH { Err(Tripped::PoisonInBatch { found: poison }) } else { Ok(()) }
     }
 
@@ -86,7 +86,7 @@ impl Breaker {
     ///
     /// # Errors
     /// Where it may not.
-    pub fn check(&self, now: Instant, batch: Refusals) -> Result<(), Tripped> {
+    pub(super) fn check(&self, now: Instant, batch: Refusals) -> Result<(), Tripped> {
         Self::check_batch(batch.poison)?;
         let recent = self.window.iter().filter(|(at, _)| now.saturating_duration_since(*at) < WINDOW).map(|(_, r)| *r);
         let (mut records, mut poison, mut rejects, mut transitions) = (0, 0, 0, 0);
@@ -114,7 +114,7 @@ impl Breaker {
     }
 
     /// Remembers a batch that was committed.
-    pub fn record(&mut self, now: Instant, batch: Refusals) {
+    pub(super) fn record(&mut self, now: Instant, batch: Refusals) {
         while self.window.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
             self.window.pop_front();
         }

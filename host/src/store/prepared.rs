@@ -148,12 +148,6 @@ impl Prepared {
         &self.batch
     }
 
-    /// The key version under which it was evaluated.
-    #[must_use]
-    pub fn key_version(&self) -> i32 {
-        self.key_version
-    }
-
     /// The plan under a horizon: see [`Plan::new`].
     pub(super) fn plan(&self, old_before_us: i64) -> std::borrow::Cow<'_, Plan> {
         if self.oldest_us.is_some_and(|oldest| oldest < old_before_us) {

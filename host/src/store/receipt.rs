@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use crate::record::TopicPartition;
 
 /// Proof that a checkpoint's COMMIT was confirmed, or found later by its id. Only the store makes one; committing an
@@ -13,18 +11,17 @@ pub struct Receipt {
     partition: Arc<TopicPartition>,
     generation: u64,
     next_offset: i64,
-    checkpoint_id: Uuid,
 }
 
 impl Receipt {
-    pub(super) fn new(partition: Arc<TopicPartition>, generation: u64, next_offset: i64, checkpoint_id: Uuid) -> Self {
-        Self { partition, generation, next_offset, checkpoint_id }
+    pub(super) fn new(partition: Arc<TopicPartition>, generation: u64, next_offset: i64) -> Self {
+        Self { partition, generation, next_offset }
     }
 
     /// For tests of sources, which have no store.
     #[cfg(test)]
     pub(crate) fn forged(partition: Arc<TopicPartition>, generation: u64, next_offset: i64) -> Self {
-        Self::new(partition, generation, next_offset, Uuid::nil())
+        Self::new(partition, generation, next_offset)
     }
 
     /// The partition, with its topic id.
@@ -43,11 +40,5 @@ impl Receipt {
     #[must_use]
     pub fn next_offset(&self) -> i64 {
         self.next_offset
-    }
-
-    /// The checkpoint that proves it.
-    #[must_use]
-    pub fn checkpoint_id(&self) -> Uuid {
-        self.checkpoint_id
     }
 }
