@@ -134,12 +134,17 @@ async fn an_altered_table_costs_a_connection_not_a_record() {
     lane.begin(&fixture.consumer).await.unwrap();
     lane.write(std::slice::from_ref(&target), &all).await.unwrap();
     lane.commit().await.unwrap();
-    fixture.database.execute("ALTER TABLE t ALTER v TYPE bigint").await;
+    fixture.database.execute("ALTER TABLE t ALTER v TYPE bigint; UPDATE t SET v = 0").await;
     lane.begin(&fixture.consumer).await.unwrap();
     // Whether the plan is noticed to be stale or quietly made anew, no record is to blame.
     if let Err(error) = lane.write(std::slice::from_ref(&target), &all).await {
         assert_eq!((error.class(), error.connection_lost), (Class::Transient, true), "{error}");
+        lane = fixture.lane().await;
+        lane.begin(&fixture.consumer).await.unwrap();
+        lane.write(std::slice::from_ref(&target), &all).await.unwrap();
     }
+    lane.commit().await.unwrap();
+    assert_eq!(fixture.database.number("SELECT v FROM t").await, 5);
 }
 
 #[tokio::test]
