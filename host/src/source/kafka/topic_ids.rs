@@ -70,7 +70,10 @@ impl TopicIds {
             };
             ids.insert(topic, id);
         }
-        Ok(ids)
+        match topics.iter().find(|topic| !ids.contains_key(*topic)) {
+            Some(topic) => Err(fail(format!("{topic} is missing from the answer"))),
+            None => Ok(ids),
+        }
     }
 }
 
