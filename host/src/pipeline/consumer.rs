@@ -284,7 +284,8 @@ fn poll(shared: &Shared, served: &watch::Receiver<Service>) {
     let mut failed = false;
     shared.health.polled();
     loop {
-        match *served.borrow() {
+        let service = *served.borrow();
+        match service {
             Service::Poll => {}
             Service::Finish => return shared.source.finish(),
             Service::Die => return,
