@@ -1,7 +1,7 @@
 //! Runs a plugin on made-up messages, to see whether its answers depend on anything but the message: TG001 and TG010.
 //!
 //! The messages are generic, so most plugins reject or skip most of them; a broken answer is an answer too. What a
-//! plugin does with its own events is held by its golden cases and by the key gate.
+//! plugin does with its own events is for its author's tests, for which the guest SDK has assertions.
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ pub enum Command {
     Check(CheckOptions),
     /// Bring the databases' own tables to this program's version
     Migrate(MigrateOptions),
-    /// Show what the databases know: checkpoints, outcomes, dead letters, and whether the proofs hold
+    /// Show what the databases know: checkpoints, outcomes, dead letters, whether the checkpoint chains add up
     Status(StatusOptions),
     /// See it work: real messages through an embedded broker, two plugins and a database, then the proofs
     Demo(crate::demo::Options),
