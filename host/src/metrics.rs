@@ -50,6 +50,7 @@ pub struct Metrics {
     too_old: Counters,
     stale: Counters,
     refused: Counters,
+    same_state: Counters,
     missing: Counters,
     plugin_failures: Counters,
     retries: Counters,
@@ -105,6 +106,11 @@ impl Metrics {
         );
         let stale = counter(r, "target_stale_changes", "Changes that a newer_by guard refused: the row is newer");
         let refused = counter(r, "target_refused_transitions", "Changes that a transition guard refused");
+        let same_state = counter(
+            r,
+            "target_same_state_changes",
+            "Changes left out by a transition guard because the row is in that state already, and the step from it to itself is not in allow",
+        );
         let missing = counter(r, "target_missing_rows", "Updates and deletes that met no row");
         let plugin_failures = counter(r, "plugin_failures", "Batches that a plugin failed on, by kind of error");
         let retries = counter(r, "retries", "Batches tried again, by cause");
@@ -137,6 +143,7 @@ impl Metrics {
             too_old,
             stale,
             refused,
+            same_state,
             missing,
             plugin_failures,
             retries,
@@ -211,6 +218,7 @@ impl Metrics {
             replays: counter(&self.too_old),
             stale: counter(&self.stale),
             refused: counter(&self.refused),
+            same_state: counter(&self.same_state),
             missing: counter(&self.missing),
             fenced: counter(&self.fenced),
             breaker: counter(&self.breaker),
@@ -291,6 +299,8 @@ pub struct Effects {
     pub stale: u64,
     /// Refused by `transition`.
     pub refused: u64,
+    /// Left out by `transition`: the row was in that state already.
+    pub same_state: u64,
     /// Updates and deletes without a row.
     pub missing: u64,
 }
@@ -313,6 +323,7 @@ pub struct ConsumerMetrics {
     replays: Counter,
     stale: Counter,
     refused: Counter,
+    same_state: Counter,
     missing: Counter,
     fenced: Counter,
     breaker: Counter,
@@ -349,6 +360,7 @@ impl ConsumerMetrics {
         self.dead_letters.inc_by(effects.dead_letters);
         self.stale.inc_by(effects.stale);
         self.refused.inc_by(effects.refused);
+        self.same_state.inc_by(effects.same_state);
         self.missing.inc_by(effects.missing);
         self.batch_records.observe(f64::from(counts.consumed()));
         self.batch_seconds.observe(took.as_secs_f64());

@@ -146,16 +146,7 @@ fn steps(section: &Section<'_>, from: &str, entry: &Entry, help: &str) -> Vec<(P
             _ => section.bad_type(&path, node, "a state in quotes"),
         };
         let Some(to) = to else { continue };
-        if to.value == from {
-            let message = format!("a step from \"{from}\" to itself");
-            section.error(
-                "bad-value",
-                &to.place,
-                &path,
-                message,
-                "take it out: a change that stays in its row's state is not refused, and changes nothing",
-            );
-        } else if steps.iter().any(|(_, there)| there.value == to.value) {
+        if steps.iter().any(|(_, there)| there.value == to.value) {
             section.error("defined-twice", &to.place, &path, "this step is listed twice", "keep it once");
         } else {
             steps.push((Placed { value: from.to_owned(), place: entry.key.clone() }, to));

@@ -15,11 +15,13 @@ pub const TRANSITION_REFUSED: &str = "transition-refused";
 pub enum Decision {
     /// All may be written, but for some.
     Accept {
-        /// Indexes, ascending, of changes to leave out: the row is in that state already, or the step is refused and
-        /// the target says to ignore that.
+        /// Indexes, ascending, of changes to leave out: the row is in that state already and may not take the step to
+        /// it again, or the step is refused and the target says to ignore that.
         leave_out: Vec<usize>,
         /// How many of those were refused steps.
         ignored: u64,
+        /// How many of those met a row in their own state. Their other columns are not written either.
+        same_state: u64,
     },
     /// None may be written; the record becomes a dead letter.
     Refuse(Rejection),
@@ -73,6 +75,7 @@ impl<'a> Transitions<'a> {
     pub fn decide(&mut self, changes: &[&TypedChange]) -> Decision {
         let mut leave_out = Vec::new();
         let mut ignored = 0;
+        let mut same_state = 0;
         let mut steps: HashMap<(usize, Vec<Cell>), Cell> = HashMap::new();
         for (i, change) in changes.iter().enumerate() {
             let target = &self.targets[change.target];
@@ -99,7 +102,9 @@ impl<'a> Transitions<'a> {
             if allowed {
                 steps.insert(place, to.clone());
             } else if from == Some(state) {
+                // Most often a producer that says it again: no failure, but what it said besides is lost, so it counts.
                 leave_out.push(i);
+                same_state += 1;
             } else if *on_refused == OnRefused::Ignore {
                 leave_out.push(i);
                 ignored += 1;
@@ -114,7 +119,7 @@ impl<'a> Transitions<'a> {
             }
         }
         self.states.extend(steps);
-        Decision::Accept { leave_out, ignored }
+        Decision::Accept { leave_out, ignored, same_state }
     }
 
     /// The first target of the same table with a transition guard.
@@ -149,7 +154,8 @@ mod tests {
     use crate::merge::{ColumnType, Merge, resolve};
 
     fn target(on_refused: OnRefused) -> Target {
-        let allow: BTreeSet<_> = [("new", "paid"), ("paid", "sent")].map(|(a, b)| (a.into(), b.into())).into();
+        let allow: BTreeSet<_> =
+            [("new", "paid"), ("paid", "sent"), ("sent", "sent")].map(|(a, b)| (a.into(), b.into())).into();
         let mut guard = transition(1, &["new"], allow);
         if let Guard::Transition { on_refused: policy, .. } = &mut guard {
             *policy = on_refused;
@@ -169,7 +175,7 @@ mod tests {
     }
 
     fn accept(leave_out: &[usize], ignored: u64) -> Decision {
-        Decision::Accept { leave_out: leave_out.to_vec(), ignored }
+        Decision::Accept { leave_out: leave_out.to_vec(), ignored, same_state: 0 }
     }
 
     #[test]
@@ -182,8 +188,18 @@ mod tests {
         assert_eq!(decide(&[upsert("a", "paid"), upsert("b", "sent")]), accept(&[], 0));
         assert!(matches!(decide(&[upsert("a", "new")]), Decision::Refuse(r) if r.code == TRANSITION_REFUSED));
         assert!(matches!(decide(&[upsert("c", "paid")]), Decision::Refuse(_)), "not an initial state");
-        assert_eq!(decide(&[upsert("a", "paid")]), accept(&[0], 0), "there already: nothing to do, nothing refused");
         assert_eq!(decide(&[step(0, Operation::Update, "d", "sent")]), accept(&[], 0), "no row to update");
+    }
+
+    #[test]
+    fn a_state_follows_itself_only_where_that_is_allowed() {
+        let targets = [target(OnRefused::DeadLetter)];
+        let mut states = Transitions::new(&targets);
+        let mut decide = |changes: &[TypedChange]| states.decide(&changes.iter().collect::<Vec<_>>());
+        let counted = Decision::Accept { leave_out: vec![1], ignored: 0, same_state: 1 };
+        assert_eq!(decide(&[upsert("a", "new"), upsert("a", "new")]), counted, "neither written nor refused");
+        assert_eq!(decide(&[upsert("a", "paid"), upsert("a", "sent")]), accept(&[], 0));
+        assert_eq!(decide(&[upsert("a", "sent")]), accept(&[], 0), "in `allow`: it is written");
     }
 
     #[test]

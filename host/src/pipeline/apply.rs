@@ -192,6 +192,7 @@ fn effects(report: &BatchReport) -> Effects {
         dead_letters: report.dead_letter_codes.values().sum(),
         stale: report.written.stale,
         refused: report.ignored + u64::from(report.refusals.transitions),
+        same_state: report.same_state,
         missing: report.written.missing,
     }
 }

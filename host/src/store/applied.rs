@@ -39,6 +39,9 @@ pub struct BatchReport {
     pub written: Written,
     /// Changes that a transition guard refused under `on_refused = "ignore"`: dropped, their inputs are applied.
     pub ignored: u64,
+    /// Changes left out because their row was in their state already and `allow` has no step from that state to itself:
+    /// whatever else they carried was not written, their inputs are applied.
+    pub same_state: u64,
     /// Refusals by kind, as the breaker saw them.
     pub refusals: Refusals,
     /// Inputs that a unique constraint of a target refused.

@@ -184,7 +184,7 @@ impl Applier {
             conn.take_back(&self.consumer, &back).await.map_err(store)?;
         }
 
-        let Progress { died, limit, written, ignored, poison, transitions, .. } = progress;
+        let Progress { died, limit, written, ignored, same_state, poison, transitions, .. } = progress;
         answers.died = died;
         answers.limit = limit;
         let runs: Vec<(usize, Run)> = prepared.runs_before(limit).collect();
@@ -226,6 +226,7 @@ impl Applier {
             counts,
             written,
             ignored,
+            same_state,
             refusals,
             unique_conflicts: settled.unique_conflicts,
             conflicts: settled.conflicts,

@@ -52,6 +52,8 @@ pub(super) struct Progress {
     pub(super) written: Written,
     /// Refused steps whose target says to ignore them.
     pub(super) ignored: u64,
+    /// Changes left out because their row was in their state already.
+    pub(super) same_state: u64,
     /// Of those that died: by the database.
     pub(super) poison: u32,
     /// Of those that died: by a transition.
@@ -69,6 +71,7 @@ impl Progress {
             limit,
             written: Written::default(),
             ignored: 0,
+            same_state: 0,
             poison: 0,
             transitions: 0,
             wrote: false,
@@ -90,6 +93,7 @@ impl Progress {
         self.written.stale += part.written.stale;
         self.written.missing += part.written.missing;
         self.ignored += part.ignored;
+        self.same_state += part.same_state;
         self.transitions += part.transitions;
         self.wrote |= part.wrote;
     }
@@ -126,8 +130,9 @@ async fn write_records(
             }
             let changes: Vec<&TypedChange> = work.changes_of(record).iter().collect();
             match states.decide(&changes) {
-                Decision::Accept { leave_out, ignored } => {
+                Decision::Accept { leave_out, ignored, same_state } => {
                     progress.ignored += ignored;
+                    progress.same_state += same_state;
                     let kept = changes.iter().enumerate().filter(|(i, _)| leave_out.binary_search(i).is_err());
                     accepted.extend(kept.map(|(_, change)| *change));
                 }

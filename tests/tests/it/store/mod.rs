@@ -75,6 +75,7 @@ conformance! {
         values_that_do_not_fit_are_dead_letters;
     transitions:
         refused_steps_are_dead_letters_of_their_own_kind,
+        a_state_follows_itself_only_where_that_is_allowed,
         late_events_do_not_trip_the_breaker,
         a_refused_inserter_cuts_the_batch,
         poison_takes_its_step_back,

@@ -1,11 +1,14 @@
 //! Guards: steps between states, versions, tombstones.
 
 use tidegate::{
-    merge::TRANSITION_REFUSED,
+    identity::ConsumerName,
+    merge::{Guard, Merge, OnRefused, Operation, TRANSITION_REFUSED},
     outcome::Outcome::{Applied, Dead},
+    store::Applier,
+    value::Value,
 };
 
-use super::fixture::{Fixture, event};
+use super::fixture::{Consumer, Fixture, event, spec, text};
 
 pub(super) async fn refused_steps_are_dead_letters_of_their_own_kind(f: &Fixture) {
     let mut lane = f.consumer("c").await.lane(&[0]).await;
@@ -25,6 +28,43 @@ pub(super) async fn refused_steps_are_dead_letters_of_their_own_kind(f: &Fixture
     let applied = lane.feed(0, vec![event("f").order("o", "sent"), event("g").order("o", "paid")]).await;
     assert_eq!(applied.report.outcomes, [Applied, Dead], "over the row that is there");
     assert_eq!(f.texts("SELECT order_id || ' ' || status FROM orders").await, ["o sent"]);
+}
+
+pub(super) async fn a_state_follows_itself_only_where_that_is_allowed(f: &Fixture) {
+    f.create("CREATE TABLE bills (bill TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, amount BIGINT)").await;
+    let guard = Guard::Transition {
+        column: 1,
+        initial: ["new".to_owned()].into(),
+        allow: [("new", "paid"), ("paid", "paid")].map(|(from, to)| (from.to_owned(), to.to_owned())).into(),
+        on_refused: OnRefused::DeadLetter,
+    };
+    let columns = [("bill", Merge::Replace), ("state", Merge::Replace), ("amount", Merge::Replace)];
+    let targets = f.resolve(&[spec("bills", &columns, Some(guard), &[Operation::Upsert, Operation::Update])]).await;
+    f.register("c").await;
+    let applier = Applier::new(ConsumerName::new("c").unwrap(), targets, Default::default());
+    let mut lane = Consumer { store: f.store.clone(), applier: applier.into() }.lane(&[0]).await;
+    let bill = |id: &str, operation, state: &str, amount| {
+        event(id).change(0, operation, vec![text("b"), text(state), Value::Integer(amount)])
+    };
+    let amounts = "SELECT state || ' ' || amount FROM bills";
+
+    let news = vec![bill("a", Operation::Upsert, "new", 10), bill("b", Operation::Upsert, "new", 11)];
+    let applied = lane.feed(0, news).await;
+    assert_eq!((applied.report.counts.applied, applied.report.same_state), (2, 1), "left out, and it shows");
+    assert_eq!(f.texts(amounts).await, ["new 10"]);
+
+    // Within a batch, and over the row that is there; by upsert and by update; where nothing changes, too.
+    let paid = |id: &str, operation, amount| bill(id, operation, "paid", amount);
+    let applied = lane.feed(0, vec![paid("c", Operation::Upsert, 12), paid("d", Operation::Update, 13)]).await;
+    assert_eq!((applied.report.counts.applied, applied.report.same_state), (2, 0));
+    assert_eq!(f.texts(amounts).await, ["paid 13"]);
+    for (id, operation, amount) in
+        [("e", Operation::Upsert, 14), ("f", Operation::Update, 15), ("g", Operation::Upsert, 15)]
+    {
+        let applied = lane.feed(0, vec![paid(id, operation, amount)]).await;
+        assert_eq!((applied.report.counts.applied, applied.report.same_state), (1, 0));
+        assert_eq!(f.texts(amounts).await, [format!("paid {amount}")]);
+    }
 }
 
 pub(super) async fn late_events_do_not_trip_the_breaker(f: &Fixture) {
