@@ -1,10 +1,15 @@
 //! A broker that wants TLS and a password: librdkafka's own settings are passed through.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use rdkafka::{
-    ClientConfig,
-    consumer::{BaseConsumer, Consumer},
+    ClientConfig, ClientContext,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    error::{KafkaError, RDKafkaErrorCode},
 };
 use tidegate_tests::{
     Broker,
@@ -41,25 +46,60 @@ async fn a_host_consumes_through_tls_and_sasl() {
     }
 }
 
+/// Keeps the words with which a broker refused the password.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Option<String>>>);
+
+impl Heard {
+    fn refusal(&self) -> Option<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl ClientContext for Heard {
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Authentication) {
+            *self.0.lock().unwrap() = Some(reason.to_owned());
+        }
+    }
+}
+
+impl ConsumerContext for Heard {}
+
 #[test]
 fn the_guarded_listener_lets_only_its_user_in() {
     let folder = Folder::new().unwrap();
     let (_kafka, guarded) = Kafka::start_guarded(folder.path()).unwrap();
-    // A refusal shows as silence, which need not be waited out.
-    for (password, lets_in, patience) in [(Guarded::PASSWORD, true, 60), ("wrong", false, 5)] {
-        let client: BaseConsumer = ClientConfig::new()
+    let client = |password: &str| {
+        let heard = Heard::default();
+        let mut config = ClientConfig::new();
+        config
             .set("bootstrap.servers", &guarded.bootstrap)
             .set("security.protocol", "SASL_SSL")
             .set("ssl.ca.location", guarded.ca.display().to_string())
             .set("sasl.mechanisms", "SCRAM-SHA-512")
             .set("sasl.username", Guarded::USER)
-            .set("sasl.password", password)
-            .create()
-            .unwrap();
-        assert_eq!(
-            client.fetch_metadata(None, Duration::from_secs(patience)).is_ok(),
-            lets_in,
-            "password '{password}'"
-        );
+            .set("sasl.password", password);
+        let client: BaseConsumer<Heard> = config.create_with_context(heard.clone()).unwrap();
+        (client, heard)
+    };
+
+    let (right, heard) = client(Guarded::PASSWORD);
+    right.fetch_metadata(None, Duration::from_secs(60)).unwrap();
+    assert_eq!(heard.refusal(), None);
+
+    // That nothing comes could be slowness: the broker has to say no.
+    let (wrong, heard) = client("wrong");
+    for _ in 0..600 {
+        assert!(wrong.fetch_metadata(None, Duration::from_millis(100)).is_err(), "a wrong password lets in");
+        // What the client has to say is told while it is polled.
+        let _ = wrong.poll(Duration::ZERO);
+        if heard.refusal().is_some() {
+            break;
+        }
     }
+    let refusal = heard.refusal().expect("the broker refuses a wrong password");
+    assert!(refusal.contains("invalid credentials"), "{refusal}");
 }
