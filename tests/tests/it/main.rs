@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accounts;
+mod bad_guests;
 mod check_online;
 mod crash;
 mod database_restart;
