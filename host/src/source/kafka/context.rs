@@ -21,7 +21,7 @@ use super::{
     commits::Commits,
     ends::Ends,
     raw::LaneQueue,
-    topic_ids::TopicIds,
+    topic_ids::{Standing, TopicIds},
 };
 use crate::record::TopicPartition;
 
@@ -68,6 +68,11 @@ impl Settled {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a topic's partitions have to wait that a broker does not know.
+pub(super) fn unknown_topic(topic: &str) -> String {
+    format!("the broker does not know topic {topic}; it is asked again, for it may have just started")
 }
 
 pub(super) fn names_of(list: &TopicPartitionList) -> Vec<PartitionName> {
@@ -186,10 +191,18 @@ impl Context {
         let mut settled = Settled::default();
         let mut offered = Vec::new();
         for (name, fenced) in wanted {
-            let Some(topic_id) = topic_ids.get(&name.topic).copied().flatten() else {
-                let topic = Arc::clone(&name.topic);
-                settled.stop.push((name.clone(), StopReason::TopicGone { topic }));
-                continue;
+            let topic_id = match topic_ids.get(&name.topic) {
+                Some(Standing::Is(topic_id)) => *topic_id,
+                Some(Standing::Gone) => {
+                    let topic = Arc::clone(&name.topic);
+                    settled.stop.push((name.clone(), StopReason::TopicGone { topic }));
+                    continue;
+                }
+                Some(Standing::Unsure) | None => {
+                    settled.later.push(name.clone());
+                    settled.why = Some(unknown_topic(&name.topic));
+                    continue;
+                }
             };
             let committed = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
                 Offset::Offset(offset) => Some(offset),

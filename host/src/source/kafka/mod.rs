@@ -1,11 +1,12 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
 //! `raw` speaks C, `context` answers rebalances, `commits` decides what to commit when, `topic_ids` tells a topic from
-//! its successor of the same name, `properties` pins what safety needs.
+//! its successor of the same name, `missing` when it is gone, `properties` pins what safety needs.
 
 mod commits;
 mod context;
 mod ends;
+mod missing;
 mod properties;
 mod raw;
 mod topic_ids;
@@ -24,10 +25,10 @@ use rdkafka::{
 };
 
 use self::{
-    context::{Context, list_of, offsets_of},
+    context::{Context, list_of, offsets_of, unknown_topic},
     ends::Ends,
     raw::{LaneQueue, Reading},
-    topic_ids::TopicIds,
+    topic_ids::{Standing, TopicIds},
 };
 use super::{Fetched, LogEnds, Notice, PartitionName, Piece, Positions, Source, SourceError, StartPoints, StopReason};
 use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
@@ -116,14 +117,14 @@ impl KafkaSource {
     }
 
     /// Stops partitions whose topic is another one by now, given what the broker says.
-    fn stop_changed(&self, ids: &HashMap<Arc<str>, Option<uuid::Uuid>>) {
+    fn stop_changed(&self, standings: &HashMap<Arc<str>, Standing>) {
         for (partition, _) in self.positions().assigned() {
-            let Some(now) = ids.get(&partition.topic) else { continue };
             let topic = Arc::clone(&partition.topic);
-            let reason = match now {
-                Some(now) if *now == partition.topic_id => continue,
-                Some(now) => StopReason::TopicRecreated { topic, was: partition.topic_id, now: *now },
-                None => StopReason::TopicGone { topic },
+            let reason = match standings.get(&topic) {
+                None | Some(Standing::Unsure) => continue,
+                Some(Standing::Is(now)) if *now == partition.topic_id => continue,
+                Some(Standing::Is(now)) => StopReason::TopicRecreated { topic, was: partition.topic_id, now: *now },
+                Some(Standing::Gone) => StopReason::TopicGone { topic },
             };
             let name = PartitionName::from(partition.as_ref());
             if self.positions().stop(&name) {
@@ -159,8 +160,16 @@ impl KafkaSource {
     fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<(), SourceError> {
         let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
         let topics: Vec<_> = topics.iter().cloned().collect();
-        self.stop_changed(&ids.ask(&self.consumer, &topics)?);
-        Ok(())
+        let standings = ids.ask(&self.consumer, &topics)?;
+        self.stop_changed(&standings);
+        match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
+            None => Ok(()),
+            Some((topic, _)) => Err(SourceError {
+                context: "confirm the topics' ids".to_owned(),
+                message: unknown_topic(topic),
+                class: Class::Transient,
+            }),
+        }
     }
 }
 

@@ -1,13 +1,18 @@
 //! Which incarnation of a topic this is. A topic that is deleted and made again keeps its name and starts its offsets
 //! anew, and the client does not notice; the id tells.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use uuid::Uuid;
 
 use super::{
     super::SourceError,
+    missing::Missing,
     raw::{self, TopicId},
 };
 use crate::class::Class;
@@ -18,11 +23,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const EMBEDDED: &str = "mockCluster";
 
 /// How topic ids are found out, decided once at start.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct TopicIds {
     /// The cluster's id.
     pub(super) cluster_id: Arc<str>,
     asked: bool,
+    missing: Mutex<Missing>,
+}
+
+/// What is known of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has this id.
+    Is(Uuid),
+    /// The broker does not know it, but it may be a broker that has just started: ask again.
+    Unsure,
+    /// There is no such topic.
+    Gone,
 }
 
 impl TopicIds {
@@ -39,10 +56,10 @@ impl TopicIds {
             class: Class::Transient,
         })?;
         let asked = !cluster_id.starts_with(EMBEDDED);
-        Ok(Self { cluster_id, asked })
+        Ok(Self { cluster_id, asked, missing: Mutex::default() })
     }
 
-    /// The ids of these topics now; `None` = no such topic.
+    /// What these topics are now.
     ///
     /// # Errors
     /// Transient, where the broker does not answer or will not say.
@@ -50,9 +67,10 @@ impl TopicIds {
         &self,
         consumer: &BaseConsumer<C>,
         topics: &[Arc<str>],
-    ) -> Result<HashMap<Arc<str>, Option<Uuid>>, SourceError> {
+    ) -> Result<HashMap<Arc<str>, Standing>, SourceError> {
         if !self.asked {
-            return Ok(topics.iter().map(|topic| (Arc::clone(topic), Some(made(&self.cluster_id, topic)))).collect());
+            let made = |topic| (Arc::clone(topic), Standing::Is(made(&self.cluster_id, topic)));
+            return Ok(topics.iter().map(made).collect());
         }
         let fail = |message| SourceError {
             context: format!("ask for the topic ids of {}", topics.join(", ")),
@@ -60,15 +78,21 @@ impl TopicIds {
             class: Class::Transient,
         };
         let mut ids = HashMap::new();
-        for (topic, id) in raw::topic_ids(consumer, topics, PATIENCE).map_err(&fail)? {
-            let id = match id {
+        let answers = raw::topic_ids(consumer, topics, PATIENCE).map_err(&fail)?;
+        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        for (topic, id) in answers {
+            let standing = match id {
                 // Brokers that know no ids answer with zeros.
-                TopicId::Known(id) if id.is_nil() => Some(made(&self.cluster_id, &topic)),
-                TopicId::Known(id) => Some(id),
-                TopicId::Gone => None,
+                TopicId::Known(id) if id.is_nil() => Standing::Is(made(&self.cluster_id, &topic)),
+                TopicId::Known(id) => Standing::Is(id),
+                TopicId::Gone if missing.missed(&topic, Instant::now()) => Standing::Gone,
+                TopicId::Gone => Standing::Unsure,
                 TopicId::Refused(words) => return Err(fail(format!("{topic}: {words}"))),
             };
-            ids.insert(topic, id);
+            if matches!(standing, Standing::Is(_)) {
+                missing.found(&topic);
+            }
+            ids.insert(topic, standing);
         }
         match topics.iter().find(|topic| !ids.contains_key(*topic)) {
             Some(topic) => Err(fail(format!("{topic} is missing from the answer"))),
