@@ -20,7 +20,7 @@ mod spec;
 mod table;
 mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod transition;
 mod waves;
 

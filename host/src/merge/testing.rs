@@ -12,7 +12,7 @@ pub(super) fn table(name: &str) -> TableName {
 }
 
 /// `id` as key, then `c1`, `c2`, … with these merges; upsert only.
-pub(super) fn spec(merges: &[Merge], guard: Option<Guard>) -> TargetSpec {
+pub(crate) fn spec(merges: &[Merge], guard: Option<Guard>) -> TargetSpec {
     let id = ColumnSpec { name: "id".into(), merge: Merge::Replace };
     let rest = merges.iter().enumerate().map(|(i, &merge)| ColumnSpec { name: format!("c{}", i + 1), merge });
     TargetSpec {
@@ -46,7 +46,7 @@ pub(super) fn column(name: &str, column_type: ColumnType) -> ColumnInfo {
 }
 
 /// The table of [`spec`]: `id text` and these columns, nothing that forbids folding.
-pub(super) fn info(types: &[ColumnType]) -> TableInfo {
+pub(crate) fn info(types: &[ColumnType]) -> TableInfo {
     let rest = types.iter().enumerate().map(|(i, t)| column(&format!("c{}", i + 1), t.clone()));
     TableInfo {
         table: table("rows"),

@@ -9,8 +9,11 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use super::instant::Instant;
-use crate::merge::{Cell, ColumnType, date_text};
+use super::{
+    super::{Statement, StoreError},
+    instant::Instant,
+};
+use crate::merge::{Cell, ColumnType, Target, date_text};
 
 /// How a column's values travel: the array's element type. Everything else is text and cast in the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +63,34 @@ impl Wire {
 
 pub(super) type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 
-/// Binds one column of cells as an array, written straight into the message. A cell of another kind than the column's
-/// would be a defect of the host; it goes as NULL and never as something else.
-pub(super) fn bind<'q, 'c>(query: PgQuery<'q>, wire: Wire, cells: impl Iterator<Item = &'c Cell>) -> PgQuery<'q> {
+/// Binds the cells of a target's column (an index into its columns) as an array, written straight into the message.
+///
+/// # Errors
+/// Fatal, for a cell of another kind than the column's: a defect of the host, and to go on without the value would lose
+/// data in silence.
+pub(super) fn bind<'q, 'c>(
+    query: PgQuery<'q>,
+    target: &Target,
+    column: usize,
+    cells: impl Iterator<Item = &'c Cell>,
+) -> Result<PgQuery<'q>, StoreError> {
+    let mut misfit = false;
     macro_rules! array {
         ($type:ty, $($cell:pat => $value:expr),+) => {
-            query.bind(cells.map(|cell| -> Option<$type> { match cell { $($cell => Some($value),)+ _ => None } }).bind_iter())
+            query.bind(cells.map(|cell| -> Option<$type> {
+                match cell {
+                    $($cell => Some($value),)+
+                    Cell::Null => None,
+                    _ => {
+                        misfit = true;
+                        None
+                    }
+                }
+            }).bind_iter())
         };
     }
-    match wire {
+    let wire = Wire::of(&target.columns[column].column_type);
+    let query = match wire {
         Wire::Bool => array!(bool, Cell::Bool(b) => *b),
         Wire::Int => array!(i64, Cell::Int(i) => *i),
         Wire::Float => array!(f64, Cell::Float(bits) => Cell::float_value(*bits)),
@@ -79,5 +101,38 @@ pub(super) fn bind<'q, 'c>(query: PgQuery<'q>, wire: Wire, cells: impl Iterator<
             Cell::Text(t) | Cell::Json(t) => Cow::Borrowed(t.as_str()),
             Cell::Decimal(d) => Cow::Owned(d.to_plain_string()),
             Cell::Date(days) => Cow::Owned(date_text(*days))),
+    };
+    if misfit {
+        let name = &target.columns[column].name;
+        let text = format!(
+            "column {name}: a value of another kind than {} came to be sent; this is a defect of the host",
+            wire.sql()
+        );
+        return Err(StoreError::fatal(Statement::Write, format!("send values to target {}", target.spec.name), text));
+    }
+    Ok(query)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::{
+        class::Class,
+        merge::{
+            Merge, resolve,
+            testing::{info, spec},
+        },
+    };
+
+    #[test]
+    fn no_cell_becomes_null_because_it_does_not_fit() {
+        let target = resolve(&spec(&[Merge::Replace], None), &info(&[ColumnType::Int(8)])).unwrap();
+        let send = |cells: &[Cell]| bind(sqlx::query("SELECT 1"), &target, 1, cells.iter()).map(drop);
+        send(&[Cell::Int(1), Cell::Null]).unwrap();
+        let error = send(&[Cell::Int(1), Cell::Bool(true), Cell::Int(2)]).unwrap_err();
+        assert_eq!(error.class(), Class::Fatal);
+        let text = error.to_string();
+        assert!(text.contains(&target.spec.name) && text.contains(&target.columns[1].name), "{text}");
     }
 }

@@ -4,6 +4,7 @@ use sqlx::{Row as _, SqlStr, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
+    super::StoreError,
     array::{PgQuery, Wire, bind},
     instant::Instant,
     sql::TargetSql,
@@ -50,15 +51,22 @@ pub(super) fn read_row(target: &Target, sql: &TargetSql, row: &PgRow) -> Option<
 }
 
 /// Binds folded rows to [`TargetSql::replace`].
-pub(super) fn replace_query<'q>(statement: &SqlStr, sql: &TargetSql, folded: &[Folded]) -> PgQuery<'q> {
+///
+/// # Errors
+/// As [`bind`].
+pub(super) fn replace_query<'q>(
+    statement: &SqlStr,
+    target: &Target,
+    folded: &[Folded],
+) -> Result<PgQuery<'q>, StoreError> {
     let mut query = sqlx::query(statement.clone());
-    for (i, &wire) in sql.wires.iter().enumerate() {
-        query = bind(query, wire, folded.iter().map(|f| &f.row.cells[i]));
+    for column in 0..target.columns.len() {
+        query = bind(query, target, column, folded.iter().map(|f| &f.row.cells[column]))?;
     }
     let mark = |mark: Mark| match mark {
         Mark::There => 0_i64,
         Mark::Deleted => 1,
         Mark::DeletedNow => 2,
     };
-    query.bind(folded.iter().map(|f| mark(f.row.mark)).collect::<Vec<_>>())
+    Ok(query.bind(folded.iter().map(|f| mark(f.row.mark)).collect::<Vec<_>>()))
 }

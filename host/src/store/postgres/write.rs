@@ -6,7 +6,7 @@ use sqlx::{SqlStr, postgres::PgRow};
 
 use super::{
     super::{RowKey, Statement, StoreError, Written},
-    array::{PgQuery, Wire, bind},
+    array::{PgQuery, bind},
     fold,
     lane::Lane,
     sql::{TargetSql, inserts},
@@ -116,7 +116,7 @@ impl Lane {
         for at in 0..target.spec.key.len() {
             let place = place(at);
             let cells = keys.iter().map(|key| set.layout.key_of(key.changes[0]).nth(place).unwrap_or(&Cell::Null));
-            query = bind(query, sql.wires[target.spec.key[at]], cells);
+            query = bind(query, target, target.spec.key[at], cells)?;
         }
         self.rows(Statement::Lock, &context("lock rows of", target), query).await.map(drop)
     }
@@ -139,7 +139,7 @@ impl Lane {
             let mut query = sqlx::query(sql.lock.clone());
             for (n, &column) in target.spec.key.iter().enumerate() {
                 let at = at(n, column);
-                query = bind(query, sql.wires[column], group.changes.iter().map(|c| &c.cells[at]));
+                query = bind(query, target, column, group.changes.iter().map(|c| &c.cells[at]))?;
             }
             let context = context("lock rows of", target);
             let rows = self.rows(Statement::Lock, &context, query).await?;
@@ -153,7 +153,7 @@ impl Lane {
         };
         let touched = match statement {
             Some(statement) if found > 0 => {
-                let query = changes_query(statement, target, sql, group);
+                let query = changes_query(statement, target, sql, group)?;
                 self.run(Statement::Write, &context("write", target), query).await?
             }
             _ => 0,
@@ -202,7 +202,7 @@ impl Lane {
                     let change = key.changes[0];
                     &change.cells[if change.operation == Operation::Delete { n } else { column }]
                 });
-                query = bind(query, sql.wires[column], cells);
+                query = bind(query, target, column, cells)?;
             }
             let read = self.rows(Statement::Lock, &context("read rows of", target), query).await?;
             let mut rows: Vec<Option<crate::merge::Row>> = vec![None; keys.len()];
@@ -225,9 +225,8 @@ impl Lane {
                 continue;
             }
             let Some(replace) = &sql.replace else { continue };
-            let touched = self
-                .run(Statement::Write, &context("write", target), fold::replace_query(replace, sql, &folded))
-                .await?;
+            let query = fold::replace_query(replace, target, &folded)?;
+            let touched = self.run(Statement::Write, &context("write", target), query).await?;
             if touched != count(folded.len()) {
                 let text = "a locked row was not written; is there a rule or policy on the table?";
                 return Err(StoreError::fatal(Statement::Write, context("write", target), text));
@@ -270,7 +269,7 @@ impl Lane {
         sorted.sort_unstable_by(|a, b| order.iter().map(|&n| &a[n]).cmp(order.iter().map(|&n| &b[n])));
         let mut query = sqlx::query(states.clone());
         for (n, &column) in target.spec.key.iter().enumerate() {
-            query = bind(query, sql.wires[column], sorted.iter().map(|key| &key[n]));
+            query = bind(query, target, column, sorted.iter().map(|key| &key[n]))?;
         }
         let rows: Vec<PgRow> = self.rows(Statement::Lock, &context, query).await?;
         let mut found = HashMap::with_capacity(rows.len());
@@ -286,24 +285,29 @@ impl Lane {
 }
 
 /// Binds the cells of a group, one array per column, and the steps that the guard allows.
-fn changes_query<'q>(statement: &SqlStr, target: &Target, sql: &TargetSql, group: &Group<'_>) -> PgQuery<'q> {
+fn changes_query<'q>(
+    statement: &SqlStr,
+    target: &Target,
+    sql: &TargetSql,
+    group: &Group<'_>,
+) -> Result<PgQuery<'q>, StoreError> {
     let mut query = sqlx::query(statement.clone());
-    let wires: Vec<Wire> = if group.operation == Operation::Delete {
+    let columns: Vec<usize> = if group.operation == Operation::Delete {
         let guard = match target.spec.guard {
             Some(Guard::NewerBy(column) | Guard::Transition { column, .. }) => Some(column),
             None => None,
         };
-        target.spec.key.iter().copied().chain(guard).map(|column| sql.wires[column]).collect()
+        target.spec.key.iter().copied().chain(guard).collect()
     } else {
-        sql.wires.clone()
+        (0..target.columns.len()).collect()
     };
-    for (at, wire) in wires.into_iter().enumerate() {
-        query = bind(query, wire, group.changes.iter().map(|c| &c.cells[at]));
+    for (at, column) in columns.into_iter().enumerate() {
+        query = bind(query, target, column, group.changes.iter().map(|c| &c.cells[at]))?;
     }
-    match &sql.steps {
+    Ok(match &sql.steps {
         Some((allow, initial)) => query.bind(allow.clone()).bind(initial.clone()),
         None => query,
-    }
+    })
 }
 
 fn context(what: &str, target: &Target) -> String {
