@@ -62,7 +62,8 @@ impl<T: IntoValue> IntoValue for Option<T> {
 }
 
 /// A point in time, as the event has it: RFC 3339 text, or a number of milliseconds since the epoch. The host parses
-/// it, once, and rejects the event where it is none.
+/// it, once, and rejects the event where it is none. As a row's value it may not be finer than a microsecond: the event is
+/// rejected, since the value would have to be rounded. As the identity's `occurred_at` it may; the rest is left out.
 ///
 /// ```
 /// use tidegate_guest::Timestamp;

@@ -12,6 +12,7 @@ pub mod demo;
 pub mod health;
 pub mod http;
 pub mod identity;
+mod instant;
 pub mod merge;
 pub mod metrics;
 pub mod outcome;

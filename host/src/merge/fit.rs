@@ -19,12 +19,13 @@ use bigdecimal::BigDecimal;
 
 use super::{
     Cell, Column, ColumnType, Guard, Operation, Target, TypedChange,
-    instant::{fit_instant, parse_date, parse_instant, parse_time, parse_utc},
+    instant::{fit_instant, parse_date, parse_time},
     number::{
         decimal_to_int, fit_float, fit_int, fit_numeric, int_to_float, parse_decimal, real_to_decimal, real_to_int,
     },
 };
 use crate::{
+    instant::{Finer, parse_instant, parse_utc},
     outcome::{Change, Rejection},
     value::Value,
 };
@@ -127,8 +128,10 @@ pub(super) fn fit(column: &Column, value: &Value, is_key: bool) -> Result<Cell, 
         }
         (V::Text(t), C::Date) => Cell::Date(parse_date(t)?),
         (V::Text(t), C::Time(digits)) => Cell::Text(parse_time(t, *digits)?),
-        (V::Text(t), C::Timestamptz(digits)) => Cell::Timestamp(fit_instant(parse_instant(t)?, *digits)?),
-        (V::Text(t), C::Timestamp(digits)) => Cell::Timestamp(fit_instant(parse_utc(t)?, *digits)?),
+        (V::Text(t), C::Timestamptz(digits)) => {
+            Cell::Timestamp(fit_instant(parse_instant(t, Finer::Refused)?, *digits)?)
+        }
+        (V::Text(t), C::Timestamp(digits)) => Cell::Timestamp(fit_instant(parse_utc(t, Finer::Refused)?, *digits)?),
         (V::Text(t), C::Uuid) => Cell::Uuid(uuid::Uuid::try_parse(t).map_err(|_| "is no uuid".to_owned())?),
         (V::Bytes(b), C::Bytes) => Cell::Bytes(b.clone()),
         (V::Bytes(b), C::Uuid) => {

@@ -2,6 +2,7 @@
 
 use crate::{
     identity::{AggregateId, Fingerprint, Identity, MessageId},
+    instant::Finer,
     outcome::{Evaluated, Rejection, Verdict},
     plugin::{Body, KeyResult, Message, RawIdentity, instant},
 };
@@ -21,7 +22,7 @@ pub(super) fn identify(key: KeyResult, message: &Message) -> Evaluated {
 }
 
 fn check(raw: RawIdentity, message: &Message) -> Result<Identity, Rejection> {
-    let occurred_at_us = raw.occurred_at.as_ref().map(instant::to_micros).transpose();
+    let occurred_at_us = raw.occurred_at.as_ref().map(|at| instant::to_micros(at, Finer::Cut)).transpose();
     let payload = match &message.body {
         Body::Absent => None,
         Body::Text(bytes) | Body::Binary(bytes) => Some(bytes.as_ref()),

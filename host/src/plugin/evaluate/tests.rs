@@ -124,6 +124,12 @@ fn who_a_broken_record_is_stays_known() {
 }
 
 #[test]
+fn a_time_of_the_event_that_is_finer_than_a_microsecond_costs_no_event() {
+    let evaluated = evaluate(&plugin(), &texts(["at 1970-01-01T00:00:01.123456789Z"]), &context()).unwrap();
+    assert_eq!(evaluated[0].identity.as_ref().unwrap().occurred_at_us, Some(1_123_456));
+}
+
+#[test]
 fn a_plugin_that_breaks_on_too_much_is_broken_itself() {
     let batch = texts(["keys!", "one", "keys!", "keys!"]);
     let context = EvaluateContext { max_broken: 2, ..context() };

@@ -2,6 +2,7 @@
 
 use super::bindings::{exports::tidegate::plugin::processor as out, tidegate::plugin::types as wit};
 use crate::{
+    instant::Finer,
     merge::Operation,
     plugin::{Accepted, Body, ComputeResult, Computed, KeyResult, Message, RawIdentity, RawInstant, Shape, instant},
     value::Value,
@@ -109,6 +110,19 @@ fn value(value: wit::Value) -> Result<Value, String> {
         wit::Value::Text(text) => Value::Text(text),
         wit::Value::Bytes(bytes) => Value::Bytes(bytes),
         wit::Value::Json(text) => Value::Json(text),
-        wit::Value::Timestamp(at) => Value::Timestamp(instant::to_micros(&time(at))?),
+        wit::Value::Timestamp(at) => Value::Timestamp(instant::to_micros(&time(at), Finer::Refused)?),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_finer_than_a_microsecond_is_refused() {
+        let at = |text: &str| value(wit::Value::Timestamp(wit::Instant::Rfc3339(text.into())));
+        assert_eq!(at("1970-01-01T00:00:00.000001Z").unwrap(), Value::Timestamp(1));
+        assert!(at("1970-01-01T00:00:00.0000011Z").is_err());
+    }
 }
