@@ -16,6 +16,11 @@ pub struct Change {
     pub values: Vec<Value>,
 }
 
+/// The most poison records of one batch (Invariant 6): one more, and it is the table or the plugin that is broken, and the
+/// consumer stops instead of moving its topic into the dead letters. Evaluation counts those that break the plugin, the
+/// store's breaker these and those that the database refuses.
+pub const POISON_PER_BATCH: u16 = 16;
+
 /// Why an input cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {

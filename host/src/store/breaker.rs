@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const POISON_PER_BATCH: u32 = 16;
+use crate::outcome::POISON_PER_BATCH;
+
 const WINDOW: Duration = Duration::from_secs(60);
 const ENOUGH: u64 = 1_000;
 
@@ -67,10 +68,38 @@ impl fmt::Display for Tripped {
     }
 }
 
+/// Records and refusals of several batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    records: u64,
+    poison: u64,
+    rejects: u64,
+    transitions: u64,
+}
+
+impl Sums {
+    fn add(&mut self, batch: Refusals) {
+        self.records += u64::from(batch.records);
+        self.poison += u64::from(batch.poison);
+        self.rejects += u64::from(batch.rejects);
+        self.transitions += u64::from(batch.transitions);
+    }
+
+    /// Takes away what was added before.
+    fn take(&mut self, batch: Refusals) {
+        self.records -= u64::from(batch.records);
+        self.poison -= u64::from(batch.poison);
+        self.rejects -= u64::from(batch.rejects);
+        self.transitions -= u64::from(batch.transitions);
+    }
+}
+
 /// Remembers a minute of committed batches.
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     window: VecDeque<(Instant, Refusals)>,
+    /// Of all batches in the window: a minute may hold many thousands of them, and each new one asks.
+    sums: Sums,
 }
 
 impl Breaker {
@@ -79,23 +108,19 @@ impl Breaker {
     /// # Errors
     /// Where it is.
     pub(super) fn check_batch(poison: u32) -> Result<(), Tripped> {
-        if poison > POISON_PER_BATCH { Err(Tripped::PoisonInBatch { found: poison }) } else { Ok(()) }
+        if poison > u32::from(POISON_PER_BATCH) { Err(Tripped::PoisonInBatch { found: poison }) } else { Ok(()) }
     }
 
     /// Whether the batch may commit its dead letters.
     ///
     /// # Errors
     /// Where it may not.
-    pub(super) fn check(&self, now: Instant, batch: Refusals) -> Result<(), Tripped> {
+    pub(super) fn check(&mut self, now: Instant, batch: Refusals) -> Result<(), Tripped> {
         Self::check_batch(batch.poison)?;
-        let recent = self.window.iter().filter(|(at, _)| now.saturating_duration_since(*at) < WINDOW).map(|(_, r)| *r);
-        let (mut records, mut poison, mut rejects, mut transitions) = (0, 0, 0, 0);
-        for batch in recent.chain([batch]) {
-            records += u64::from(batch.records);
-            poison += u64::from(batch.poison);
-            rejects += u64::from(batch.rejects);
-            transitions += u64::from(batch.transitions);
-        }
+        self.forget(now);
+        let mut sums = self.sums;
+        sums.add(batch);
+        let Sums { records, poison, rejects, transitions } = sums;
         if records < ENOUGH {
             return Ok(());
         }
@@ -115,10 +140,19 @@ impl Breaker {
 
     /// Remembers a batch that was committed.
     pub(super) fn record(&mut self, now: Instant, batch: Refusals) {
-        while self.window.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
-            self.window.pop_front();
-        }
+        self.forget(now);
         self.window.push_back((now, batch));
+        self.sums.add(batch);
+    }
+
+    /// Lets go of what is older than the window.
+    fn forget(&mut self, now: Instant) {
+        while let Some(&(at, batch)) = self.window.front()
+            && now.saturating_duration_since(at) >= WINDOW
+        {
+            self.window.pop_front();
+            self.sums.take(batch);
+        }
     }
 }
 
@@ -131,8 +165,30 @@ mod tests {
     }
 
     #[test]
+    fn the_sums_are_those_of_the_window() {
+        let mut breaker = Breaker::default();
+        let start = Instant::now();
+        // Several batches at one time, gaps longer than the window, every kind of refusal.
+        for i in 0..200_u32 {
+            let now = start + Duration::from_secs(u64::from(i / 3 * 7 + i / 60 * 90));
+            let batch = Refusals { records: 50, poison: i % 3, rejects: i % 5, transitions: i % 7 };
+            if i % 4 == 0 {
+                let _ = breaker.check(now, batch);
+            } else {
+                breaker.record(now, batch);
+            }
+            let mut walked = Sums::default();
+            for (at, batch) in &breaker.window {
+                assert!(now - *at < WINDOW);
+                walked.add(*batch);
+            }
+            assert_eq!(breaker.sums, walked);
+        }
+    }
+
+    #[test]
     fn sixteen_in_a_batch_pass_and_the_seventeenth_trips() {
-        let breaker = Breaker::default();
+        let mut breaker = Breaker::default();
         let now = Instant::now();
         assert_eq!(breaker.check(now, batch(10, 10)), Ok(()));
         assert_eq!(breaker.check(now, batch(2_000, 16)), Ok(()));
@@ -157,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_plugins_own_rejects_trip_only_as_a_majority() {
-        let breaker = Breaker::default();
+        let mut breaker = Breaker::default();
         let now = Instant::now();
         let rejects = |rejects| Refusals { records: 1_000, rejects, ..Refusals::default() };
         assert_eq!(breaker.check(now, rejects(500)), Ok(()));

@@ -16,7 +16,7 @@ use tidegate::{
     identity::ConsumerName,
     merge::{Operation, TableName, Target, model::Model, resolve, type_change},
     metrics::Metrics,
-    outcome::Change,
+    outcome::{Change, POISON_PER_BATCH},
     pipeline::{Consumer, Parts},
     plugin::{ComputePool, EvaluateContext},
     source::{
@@ -186,7 +186,7 @@ impl Scene {
                 sources: [].into(),
                 targets: accounts::targets("").into(),
                 limits: PluginLimits::default(),
-                max_broken: EvaluateContext::MAX_BROKEN,
+                max_broken: usize::from(POISON_PER_BATCH),
             }),
             pool: Arc::clone(&self.pool),
             health: ConsumerHealth::new(consumer(), 1),

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     config::{Consumer, Payload, PluginLimits, Tombstones},
     merge::TargetSpec,
+    outcome::POISON_PER_BATCH,
 };
 
 /// Everything that [`super::evaluate`] needs besides plugin and batch. Made once per consumer.
@@ -21,14 +22,12 @@ pub struct EvaluateContext {
     /// The budgets that are checked here; those of the sandbox are the plugin's own.
     pub limits: PluginLimits,
     /// The most records of one batch that may break the plugin. One more, and it is the plugin that is broken: the
-    /// batch fails as a whole, so that a bad plugin does not move a topic into the dead letters.
+    /// batch fails as a whole, so that a bad plugin does not move a topic into the dead letters. [`POISON_PER_BATCH`], but
+    /// where a plugin is only tried out.
     pub max_broken: usize,
 }
 
 impl EvaluateContext {
-    /// The same as the store's breaker: more poison records than this in one batch stop the consumer.
-    pub const MAX_BROKEN: usize = 16;
-
     /// As a consumer's configuration says.
     #[must_use]
     pub fn of(consumer: &Consumer) -> Self {
@@ -39,7 +38,7 @@ impl EvaluateContext {
             sources: sources.collect(),
             targets: consumer.targets.as_slice().into(),
             limits: consumer.plugin.limits,
-            max_broken: Self::MAX_BROKEN,
+            max_broken: usize::from(POISON_PER_BATCH),
         }
     }
 }
