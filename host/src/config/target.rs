@@ -18,7 +18,8 @@ const MERGES: [(&str, Merge); 5] = [
     ("add", Merge::Add),
 ];
 
-/// Tables that are tidegate's own: a plugin that could write them could forge the ledger.
+/// Tables and views that are tidegate's own: a plugin that could write them could forge the ledger. What the migrations
+/// make, and nothing else (a test holds them together).
 const OWN_TABLES: [&str; 11] = [
     "processed_messages",
     "checkpoints",
@@ -291,4 +292,40 @@ fn soft_delete(
         );
     }
     soft.map(|soft| soft.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    /// What the migrations of a dialect make, as they are written.
+    fn made(dialect: &str) -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations").join(dialect);
+        let mut made = BTreeSet::new();
+        for entry in fs::read_dir(&folder).expect("the migrations are there") {
+            let sql = fs::read_to_string(entry.expect("a file").path()).expect("a migration is text");
+            let code = sql.lines().map(|line| line.split("--").next().unwrap_or_default());
+            let words: Vec<String> = code.flat_map(str::split_whitespace).map(str::to_ascii_lowercase).collect();
+            for (at, _) in words.iter().enumerate().filter(|(_, word)| *word == "create") {
+                let rest = words[at + 1..].iter().map(String::as_str);
+                let mut rest =
+                    rest.skip_while(|word| ["or", "replace", "unlogged", "materialized"].contains(word)).peekable();
+                if rest.next_if(|word| ["table", "view"].contains(word)).is_some() {
+                    let name = rest.find(|word| !["if", "not", "exists"].contains(word)).unwrap_or_default();
+                    made.insert(name.split('(').next().unwrap_or_default().trim_matches('"').to_owned());
+                }
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn own_tables_are_those_of_the_migrations() {
+        let own: BTreeSet<String> = OWN_TABLES.map(String::from).into();
+        for dialect in ["postgres", "sqlite"] {
+            assert_eq!(made(dialect), own, "{dialect}");
+        }
+    }
 }
