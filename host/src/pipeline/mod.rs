@@ -3,11 +3,13 @@
 //! [`Applier::apply`](crate::store::Applier::apply) → [`Receipt`](crate::store::Receipt)s → offset commit.
 //!
 //! A *lane* walks this path for some partitions, one database connection each: `read` (an OS thread) fetches and
-//! computes one batch ahead of `apply` (a task), which commits in order. `starts` says where partitions begin, `retry`
-//! how a failed batch is tried again, `consumer` runs all threads of a consumer and ends them in the right order.
+//! computes one batch ahead of `apply` (a task), which commits in order. `starts` says where partitions begin (and
+//! `in_time` how long that may take), `retry` how a failed batch is tried again, `consumer` runs all threads of a
+//! consumer and ends them in the right order.
 
 mod apply;
 mod consumer;
+mod in_time;
 mod lane;
 mod read;
 mod retry;

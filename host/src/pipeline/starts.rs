@@ -7,11 +7,12 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::runtime::Handle;
 
+use super::in_time::InTime;
 use crate::{
     class::Class,
     config::Start,
@@ -23,7 +24,8 @@ use crate::{
     store::{Connection, Statement, Store, StoreError, Tip, Tips},
 };
 
-/// How long the database may take. A rebalance waits for it; what takes longer is asked again.
+/// How long database and broker may take together, but for the question that was begun last. A rebalance waits for them;
+/// what was not reached is asked again.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How often somebody else may be faster in one attempt.
 const TRIES: usize = 3;
@@ -99,26 +101,14 @@ enum Origin {
 }
 
 impl Starts {
-    async fn resolve_all(
-        &self,
-        connection: &mut dyn Connection,
-        offered: &[Offered],
-        log: &dyn LogEnds,
-    ) -> Vec<Result<(Arc<TopicPartition>, Tip), Unknown>> {
-        let mut resolved = Vec::with_capacity(offered.len());
-        for one in offered {
-            resolved.push(self.resolve_one(connection, one, log).await.map(|tip| (Arc::clone(&one.partition), tip)));
-        }
-        resolved
-    }
-
     async fn resolve_one(
         &self,
         connection: &mut dyn Connection,
         offered: &Offered,
-        log: &dyn LogEnds,
+        log: &InTime<'_>,
     ) -> Result<Tip, Unknown> {
         for _ in 0..TRIES {
+            log.check()?;
             let Some(tip) = self.tip(connection, &offered.partition).await? else {
                 self.begin_topic(connection, &offered.partition, log).await?;
                 continue;
@@ -165,7 +155,7 @@ impl Starts {
         &self,
         connection: &mut dyn Connection,
         of: &Arc<TopicPartition>,
-        log: &dyn LogEnds,
+        log: &InTime<'_>,
     ) -> Result<(), Unknown> {
         let ids = connection.topic_ids(&self.consumer, &of.cluster_id, &of.topic).await?;
         if let Some(was) = ids.iter().copied().find(|id| *id != of.topic_id)
@@ -200,41 +190,45 @@ impl Starts {
         Ok(())
     }
 
-    /// With the connection of this consumer's poll thread, made anew where it was lost.
-    async fn with_connection(
+    /// Adds an answer for each of these, in their order, until it is cut off. With the connection of this consumer's poll
+    /// thread, made anew where it was lost.
+    async fn resolve_all(
         &self,
         offered: &[Offered],
-        log: &dyn LogEnds,
+        log: &InTime<'_>,
         kept: &mut Option<Box<dyn Connection>>,
-    ) -> Result<Vec<Result<(Arc<TopicPartition>, Tip), Unknown>>, StoreError> {
+        resolved: &mut Vec<Result<Tip, Unknown>>,
+    ) -> Result<(), StoreError> {
         // Taken out while in use: cut off by the deadline, it is in an unknown state and never comes back.
         let mut connection = match kept.take() {
             Some(connection) => connection,
             None => self.store.connect().await?,
         };
-        let resolved = self.resolve_all(connection.as_mut(), offered, log).await;
+        for one in offered {
+            resolved.push(self.resolve_one(connection.as_mut(), one, log).await);
+        }
         if !resolved.iter().any(|one| matches!(one, Err(Unknown::Store(_)))) {
             *kept = Some(connection);
         }
-        Ok(resolved)
+        Ok(())
     }
-}
 
-impl StartPoints for Starts {
-    fn resolve(&self, offered: &[Offered], log: &dyn LogEnds) -> Vec<StartPoint> {
+    fn resolve_in_time(&self, offered: &[Offered], log: &InTime<'_>) -> Vec<StartPoint> {
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = self.with_connection(offered, log, &mut kept);
-        let resolved = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await });
-        let later = |why: String| offered.iter().map(|_| StartPoint::Later(why.clone())).collect();
-        let resolved = match resolved {
-            Ok(Ok(resolved)) => resolved,
-            Ok(Err(error)) => return later(error.to_string()),
-            Err(_) => return later(format!("the database did not answer within {} s", PATIENCE.as_secs())),
+        let mut resolved = Vec::with_capacity(offered.len());
+        let work = self.resolve_all(offered, log, &mut kept, &mut resolved);
+        let ended = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await });
+        let cut = match ended {
+            Ok(Ok(())) => String::new(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the database did not answer within {} s", PATIENCE.as_secs()),
         };
+        // What was found before the cut counts.
+        let (found, not_reached) = offered.split_at(resolved.len().min(offered.len()));
         let mut tips: HashMap<_, _> = HashMap::new();
-        let points = resolved.into_iter().map(|one| match one {
-            Ok((partition, tip)) => {
-                tips.insert(partition, tip);
+        let points = found.iter().zip(resolved).map(|(one, resolved)| match resolved {
+            Ok(tip) => {
+                tips.insert(Arc::clone(&one.partition), tip);
                 StartPoint::At(tip.next_offset)
             }
             Err(Unknown::Store(error)) => StartPoint::Later(error.to_string()),
@@ -242,9 +236,15 @@ impl StartPoints for Starts {
             Err(Unknown::Source(error)) => StartPoint::Stop(StopReason::Unreadable { broker: error.to_string() }),
             Err(Unknown::Stop(reason)) => StartPoint::Stop(reason),
         });
-        let points = points.collect();
+        let points = points.chain(not_reached.iter().map(|_| StartPoint::Later(cut.clone()))).collect();
         self.tips.lock().unwrap_or_else(PoisonError::into_inner).extend(tips);
         points
+    }
+}
+
+impl StartPoints for Starts {
+    fn resolve(&self, offered: &[Offered], log: &dyn LogEnds) -> Vec<StartPoint> {
+        self.resolve_in_time(offered, &InTime::new(log, PATIENCE, &Instant::now))
     }
 
     fn notice(&self, notice: Notice) {
@@ -285,10 +285,105 @@ impl StartPoints for Starts {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
+    use std::{cell::Cell, path::Path};
+
     use uuid::Uuid;
 
     use super::*;
+    use crate::{
+        config::{Database, Dialect, Secret},
+        metrics::Metrics,
+        store::{self, Registration},
+    };
+
+    /// A log whose every answer takes a second of a time that only it moves.
+    struct Slow {
+        now: Cell<Instant>,
+        asked: Cell<u32>,
+        partitions: i32,
+    }
+
+    impl Slow {
+        fn answer<T>(&self, answer: T) -> Result<T, SourceError> {
+            self.now.set(self.now.get() + Duration::from_secs(1));
+            self.asked.set(self.asked.get() + 1);
+            Ok(answer)
+        }
+    }
+
+    impl LogEnds for Slow {
+        fn bounds(&self, name: &PartitionName) -> Result<(i64, i64), SourceError> {
+            self.answer((0, 100 + i64::from(name.partition)))
+        }
+
+        fn at_time(&self, _: &PartitionName, _: i64) -> Result<i64, SourceError> {
+            self.answer(0)
+        }
+
+        fn partitions(&self, _: &str) -> Result<i32, SourceError> {
+            self.answer(self.partitions)
+        }
+    }
+
+    /// Of a consumer that begins at the end, in a database of its own.
+    fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) -> Starts {
+        let url = format!("sqlite://{}", folder.join("tidegate.db").display());
+        let store = store::open(&Database { url: Secret::new(&url), dialect: Dialect::Sqlite }).unwrap();
+        let consumer = ConsumerName::new("slow").unwrap();
+        let registration = Registration {
+            name: consumer.clone(),
+            group: "slow".into(),
+            key_version: 1,
+            plugin_digest: [0; 32],
+            started_from: serde_json::json!({}),
+        };
+        runtime.block_on(store.migrate()).unwrap();
+        runtime.block_on(store.register_consumer(&registration)).unwrap();
+        Starts {
+            start: Start::Latest,
+            store,
+            runtime: runtime.handle().clone(),
+            tips: Arc::default(),
+            health: ConsumerHealth::new(consumer.clone(), 1),
+            metrics: Metrics::new().consumer(&consumer),
+            connection: Mutex::default(),
+            consumer,
+        }
+    }
+
+    #[test]
+    fn slow_brokers_are_asked_for_four_seconds_and_then_again() {
+        let (runtime, folder) = (tokio::runtime::Runtime::new().unwrap(), tempfile::tempdir().unwrap());
+        let starts = starts(&runtime, folder.path());
+        let log = Slow { now: Cell::new(Instant::now()), asked: Cell::new(0), partitions: 10 };
+        let offered: Vec<Offered> = (0..10)
+            .map(|partition| TopicPartition {
+                cluster_id: "cluster".into(),
+                topic_id: Uuid::nil(),
+                topic: "orders".into(),
+                partition,
+            })
+            .map(|partition| Offered { partition: Arc::new(partition), committed: None, fenced: false })
+            .collect();
+        let (mut rounds, clock) = (0, || log.now.get());
+        let points = loop {
+            log.asked.set(0);
+            let points = starts.resolve_in_time(&offered, &InTime::new(&log, PATIENCE, &clock));
+            assert_eq!(points.len(), offered.len());
+            assert!(log.asked.get() <= 4, "asked {} times in one rebalance", log.asked.get());
+            if points.iter().all(|point| matches!(point, StartPoint::At(_))) {
+                break points;
+            }
+            rounds += 1;
+            let waits = |point: &StartPoint| matches!(point, StartPoint::Later(why) if !why.is_empty());
+            assert!(points.iter().all(|point| waits(point) || matches!(point, StartPoint::At(_))), "{points:?}");
+        };
+        // One question for the number of partitions and three geneses a round, nothing asked twice.
+        assert!(rounds >= 3, "{rounds} rounds");
+        assert_eq!(points, (100..110).map(StartPoint::At).collect::<Vec<_>>());
+    }
 
     fn tip(next_offset: i64) -> Tip {
         Tip { id: Uuid::nil(), seq: 3, next_offset }

@@ -49,6 +49,20 @@ struct Waiting {
     /// With whether they were fenced.
     names: HashMap<PartitionName, bool>,
     not_before: Option<Instant>,
+    /// How often they were asked for.
+    rounds: usize,
+}
+
+impl Waiting {
+    /// Takes all, each time beginning with another one: where time is too short for all, each is the first some time.
+    fn take(&mut self) -> Vec<(PartitionName, bool)> {
+        let mut names: Vec<_> = self.names.drain().collect();
+        names.sort();
+        self.rounds = self.rounds.wrapping_add(1);
+        let first = self.rounds.checked_rem(names.len()).unwrap_or(0);
+        names.rotate_left(first);
+        names
+    }
 }
 
 /// Where partitions begin that were asked about.
@@ -145,7 +159,7 @@ impl Context {
             if waiting.names.is_empty() || waiting.not_before.is_some_and(|time| Instant::now() < time) {
                 return;
             }
-            waiting.names.drain().collect()
+            waiting.take()
         };
         // What was fenced is still assigned to the client: it is taken back first, since only a fresh assignment takes
         // an offset for sure. If it is not, it was revoked while its lane found out: it is not ours to begin.
@@ -360,5 +374,25 @@ impl ConsumerContext for Context {
         if let Err(error) = result {
             self.starts.notice(Notice::CommitFailed(error.to_string()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_that_waits_is_the_first_some_time() {
+        let name = |partition| PartitionName { topic: "orders".into(), partition };
+        let mut waiting = Waiting::default();
+        let mut first = HashSet::new();
+        for _ in 0..3 {
+            waiting.names.extend((0..3).map(|partition| (name(partition), false)));
+            let taken = waiting.take();
+            assert_eq!(taken.len(), 3);
+            first.insert(taken[0].0.partition);
+        }
+        assert_eq!(first, HashSet::from([0, 1, 2]));
+        assert_eq!(waiting.take(), []);
     }
 }
