@@ -1,7 +1,13 @@
 //! A connection that breaks, or takes its process with it: at any of its calls, before or after the call has done its
 //! work.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use tidegate::{
@@ -17,6 +23,8 @@ use uuid::Uuid;
 /// When it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Break {
+    /// It does not break: its calls are only counted.
+    Never,
     /// Before the call of this number (from 0) reaches the database.
     Before(usize),
     /// After the call of this number has done its work: only its answer is lost.
@@ -36,14 +44,20 @@ pub struct Faulty {
     /// The connection that works.
     pub inner: Box<dyn Connection>,
     when: Break,
-    calls: usize,
+    calls: Arc<AtomicUsize>,
 }
 
 impl Faulty {
     /// Breaks this connection.
     #[must_use]
     pub fn new(inner: Box<dyn Connection>, when: Break) -> Self {
-        Self { inner, when, calls: 0 }
+        Self { inner, when, calls: Arc::default() }
+    }
+
+    /// How many calls were begun, for others to watch.
+    #[must_use]
+    pub fn calls(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.calls)
     }
 
     fn lost(statement: Statement) -> StoreError {
@@ -52,8 +66,7 @@ impl Faulty {
     }
 
     fn before(&mut self, statement: Statement) -> Result<(), StoreError> {
-        let now = self.calls;
-        self.calls += 1;
+        let now = self.calls.fetch_add(1, Ordering::SeqCst);
         if self.when == Break::KillBefore(now) {
             std::process::abort();
         }
@@ -62,11 +75,12 @@ impl Faulty {
     }
 
     fn after<T>(&mut self, statement: Statement, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if self.when == Break::KillAfter(self.calls - 1) {
+        let now = self.calls.load(Ordering::SeqCst) - 1;
+        if self.when == Break::KillAfter(now) {
             std::process::abort();
         }
         let unanswered = self.when == Break::CommitUnanswered && statement == Statement::Commit;
-        if self.when == Break::After(self.calls - 1) || unanswered { Err(Self::lost(statement)) } else { answer }
+        if self.when == Break::After(now) || unanswered { Err(Self::lost(statement)) } else { answer }
     }
 }
 

@@ -1,12 +1,17 @@
 //! Commits whose answer is lost, and calls that break: the same batch again, and it counts once.
 
+use std::sync::atomic::Ordering;
+
 use tidegate::{
     class::Class,
     outcome::Outcome,
     store::{Applied, Prepared},
 };
 
-use tidegate_tests::faulty::{Break, Faulty};
+use tidegate_tests::{
+    faulty::{Break, Faulty},
+    wait::until_true,
+};
 
 use super::fixture::{Fixture, Lane, event};
 
@@ -60,18 +65,25 @@ pub(super) async fn a_commit_that_was_never_sent_is_done_again(f: &Fixture) {
 pub(super) async fn a_commit_that_comes_late_is_waited_for(f: &Fixture) {
     let mut lane = f.consumer("c").await.lane(&[0]).await;
     let mut batch = lane.prepare(&[(0, vec![event("a").tally("x", 1)])]);
-    let good = lane.consumer.store.connect().await.unwrap();
-    let mut old = Faulty::new(std::mem::replace(&mut lane.conn, good), Break::CommitUnsent);
+    let good = Faulty::new(lane.consumer.store.connect().await.unwrap(), Break::Never);
+    let calls = good.calls();
+    let mut old = Faulty::new(std::mem::replace(&mut lane.conn, Box::new(good)), Break::CommitUnsent);
     let applier = lane.consumer.applier.clone();
     let error = applier.apply(&mut old, &mut batch, &lane.tips).await.unwrap_err();
     assert!(error.connection_lost());
-    // The old backend has everything but the COMMIT, which arrives while the same batch runs again.
-    let late = tokio::spawn(async move {
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    // The old backend has everything but the COMMIT, which arrives while the same batch runs again: once it has looked for
+    // its checkpoints in vain and begun, and, where the database shows it, stands before a lock of the old transaction.
+    let waits = async || {
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        calls.load(Ordering::SeqCst) >= 2 && (f.is_sqlite() || f.number(waiting).await > 0)
+    };
+    let late = async {
+        until_true("the batch that runs again waits for the old transaction", waits).await;
         old.inner.commit().await.unwrap();
-    });
-    let applied = lane.apply(&mut batch).await.unwrap();
-    late.await.unwrap();
+    };
+    let (applied, ()) = tokio::join!(lane.apply(&mut batch), late);
+    let applied = applied.unwrap();
     assert!(applied.recovered, "found, not done again");
     assert_eq!(applied.report.outcomes, [Outcome::Applied]);
     assert_eq!(applied.receipts.len(), 1);
