@@ -26,7 +26,7 @@ pub(crate) fn spec(merges: &[Merge], guard: Option<Guard>) -> TargetSpec {
     }
 }
 
-pub(super) fn transition(column: usize, initial: &[&str], allow: BTreeSet<(String, String)>) -> Guard {
+pub(crate) fn transition(column: usize, initial: &[&str], allow: BTreeSet<(String, String)>) -> Guard {
     let initial = initial.iter().map(|&s| s.into()).collect();
     Guard::Transition { column, initial, allow, on_refused: OnRefused::DeadLetter }
 }

@@ -1,5 +1,6 @@
 //! A consumer's row: which keys its ledger holds, and from when on it remembers.
 
+use super::{Statement, StoreError};
 use crate::identity::ConsumerName;
 
 /// What a starting host says of a consumer.
@@ -52,4 +53,10 @@ impl ConsumerRow {
             )
         })
     }
+}
+
+/// A consumer that should have a row and has none.
+pub(super) fn unregistered(statement: Statement, consumer: &ConsumerName) -> StoreError {
+    let text = format!("consumer {consumer} is not registered in this database; start it there, or check the URL");
+    StoreError::fatal(statement, "read the consumer's row", text)
 }

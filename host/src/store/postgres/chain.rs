@@ -9,9 +9,9 @@ use sqlx::{
 use uuid::Uuid;
 
 use super::{
-    super::{ConsumerState, Link, Statement, StoreError, StoredLink, Tip},
+    super::{ConsumerState, Link, Statement, StoreError, StoredLink, Tip, registration::unregistered},
     instant::Instant,
-    lane::{Lane, unregistered},
+    lane::Lane,
 };
 use crate::{identity::ConsumerName, outcome::Counts, record::TopicPartition};
 

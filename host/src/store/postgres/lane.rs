@@ -8,7 +8,7 @@ use sqlx::{
 };
 
 use super::{
-    super::{ConsumerState, Statement, StoreError, sqlstate},
+    super::{ConsumerState, Statement, StoreError, registration::unregistered, sqlstate},
     array::PgQuery,
     fault::store_error,
     session::Timeouts,
@@ -256,9 +256,4 @@ impl Lane {
 pub(super) fn safe(sql: String) -> SqlStr {
     use sqlx::SqlSafeStr;
     sqlx::AssertSqlSafe(sql).into_sql_str()
-}
-
-pub(super) fn unregistered(statement: Statement, consumer: &ConsumerName) -> StoreError {
-    let text = format!("consumer {consumer} is not registered in this database; start it there, or check the URL");
-    StoreError::fatal(statement, "read the consumer's row", text)
 }

@@ -29,6 +29,7 @@ pub use self::session::Timeouts;
 use super::{
     ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Registration, RowKey,
     SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written,
+    registration::unregistered,
 };
 use crate::{
     config::{Database, Dialect},
@@ -99,7 +100,7 @@ impl Store for PostgresStore {
         .bind(registration.started_from.to_string());
         lane.run(Statement::Register, "register the consumer", query).await?;
         let rows = lane.consumers(Some(&registration.name)).await?;
-        rows.into_iter().next().ok_or_else(|| lane::unregistered(Statement::Register, &registration.name))
+        rows.into_iter().next().ok_or_else(|| unregistered(Statement::Register, &registration.name))
     }
 
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError> {

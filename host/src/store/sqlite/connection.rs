@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{
     super::{
         Connection, ConsumerState, LedgerRow, Link, Notes, RowKey, Statement, StoreError, StoredLink, Tip, Written,
+        registration::unregistered,
     },
     error::store_error,
     file::{DatabaseFile, LOCK_TIMEOUT},
@@ -90,11 +91,7 @@ impl Connection for SqliteLane {
         .await
         .map_err(|error| store_error(Statement::Begin, format!("read consumer {consumer}"), error))?;
         let Some(row) = row else {
-            return Err(StoreError::fatal(
-                Statement::Begin,
-                format!("read consumer {consumer}"),
-                "it is not registered in this database; start it again, which registers it",
-            ));
+            return Err(unregistered(Statement::Begin, consumer));
         };
         let read = || -> Result<ConsumerState, sqlx::Error> {
             Ok(ConsumerState {
@@ -412,6 +409,18 @@ impl Connection for SqliteLane {
             .execute(&mut self.conn)
             .await
             .map_err(|error| store_error(Statement::Checkpoint, format!("move the chain of {partition}"), error))?;
-        Ok((done.rows_affected() > 0).then_some(Tip { id, seq, next_offset: to }))
+        if done.rows_affected() > 0 {
+            return Ok(Some(Tip { id, seq, next_offset: to }));
+        }
+        // Taken by somebody else, unless there is no such consumer at all.
+        let there = sqlx::query("SELECT 1 FROM consumers WHERE consumer_name = ?")
+            .bind(consumer.as_str())
+            .fetch_optional(&mut self.conn)
+            .await
+            .map_err(|error| store_error(Statement::Checkpoint, format!("read consumer {consumer}"), error))?;
+        if there.is_none() {
+            return Err(unregistered(Statement::Checkpoint, consumer));
+        }
+        Ok(None)
     }
 }

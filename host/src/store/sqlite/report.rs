@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr, sync::Arc};
 
 use bigdecimal::BigDecimal;
+use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -274,10 +275,9 @@ pub(super) async fn target_total(
         Some(column) => {
             let column = confirmed(info, column)?;
             let sql = format!("SELECT CAST({column} AS TEXT) FROM {table} WHERE {column} IS NOT NULL");
-            let digits: Vec<String> =
-                sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut *conn).await.map_err(&what)?;
+            let mut values = sqlx::query_scalar::<_, String>(AssertSqlSafe(sql)).fetch(&mut *conn);
             let mut total = BigDecimal::from(0);
-            for text in digits {
+            while let Some(text) = values.try_next().await.map_err(&what)? {
                 total += BigDecimal::from_str(&text).map_err(|error| what(decode(error)))?;
             }
             Some(total)

@@ -1,8 +1,6 @@
 //! Writing target rows: in record order, neighbours of one target in one statement. SQLite takes the rows of a
 //! statement one after the other, so several changes of one key need no waves.
 
-use std::sync::Arc;
-
 use sqlx::{Arguments, AssertSqlSafe, SqliteConnection, sqlite::SqliteArguments};
 
 use super::{
@@ -23,12 +21,15 @@ pub(super) struct Writer {
 
 impl Writer {
     fn prepare(&mut self, targets: &[Target]) {
-        let same = |(known, target): (&(Target, TargetSql), &Target)| {
-            known.0.spec == target.spec && known.0.table == target.table && known.0.columns == target.columns
-        };
-        if self.targets.len() != targets.len() || !self.targets.iter().zip(targets).all(same) {
+        let known = self.targets.iter().map(|(known, _)| known);
+        if !known.eq(targets) {
             self.targets = targets.iter().map(|target| (target.clone(), TargetSql::new(target))).collect();
         }
+    }
+
+    /// The statements of a target, where the last write had it.
+    fn kept(&self, target: &Target) -> Option<&TargetSql> {
+        self.targets.iter().find(|(known, _)| known == target).map(|(_, sql)| sql)
     }
 
     /// Writes changes, which stand in record order.
@@ -64,13 +65,17 @@ impl Writer {
 
     /// Reads the state column of these rows. The transaction has the only write lock there is.
     pub(super) async fn states(
-        &mut self,
+        &self,
         conn: &mut SqliteConnection,
         target: &Target,
         keys: &[RowKey],
     ) -> Result<Vec<(RowKey, Cell)>, StoreError> {
-        let sql = TargetSql::new(target);
-        let Some(state) = sql.state.map(Arc::<str>::from) else { return Ok(Vec::new()) };
+        // Not kept before the first write, which brings all targets.
+        let state = match self.kept(target) {
+            Some(sql) => sql.state.clone(),
+            None => TargetSql::new(target).state,
+        };
+        let Some(state) = state else { return Ok(Vec::new()) };
         let context = || format!("read states of {}", target.table);
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
@@ -174,5 +179,31 @@ pub(super) fn column_type(declared: &str) -> Result<ColumnType, String> {
         "REAL" => Ok(ColumnType::Float(8)),
         "BLOB" => Ok(ColumnType::Bytes),
         other => Err(other.to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::merge::{
+        Merge, resolve,
+        testing::{info, spec, transition},
+    };
+
+    #[test]
+    fn statements_are_kept_as_long_as_the_targets_stay() {
+        let guard = transition(1, &["new"], [("new".into(), "paid".into())].into());
+        let target = |guard| resolve(&spec(&[Merge::Replace], guard), &info(&[ColumnType::LooseText])).unwrap();
+        let (guarded, plain) = (target(Some(guard)), target(None));
+        let mut writer = Writer::default();
+        assert!(writer.kept(&guarded).is_none());
+        writer.prepare(&[plain.clone(), guarded.clone()]);
+        let state = writer.kept(&guarded).unwrap().state.clone().unwrap();
+        writer.prepare(&[plain.clone(), guarded.clone()]);
+        let again = writer.kept(&guarded).unwrap().state.clone().unwrap();
+        assert!(std::sync::Arc::ptr_eq(&state, &again), "made once");
+        writer.prepare(std::slice::from_ref(&plain));
+        assert!(writer.kept(&guarded).is_none());
     }
 }

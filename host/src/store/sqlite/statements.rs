@@ -1,5 +1,7 @@
 //! The SQL that writes a target's rows. Names come from the catalog and are quoted; values are always bound.
 
+use std::sync::Arc;
+
 use crate::merge::{Guard, Merge, SoftKind, Target};
 
 /// A target's statements, made once per connection.
@@ -19,7 +21,7 @@ pub(super) struct TargetSql {
     /// Whether a row is there; parameters: the key.
     pub(super) exists: String,
     /// The state column; parameters: the key.
-    pub(super) state: Option<String>,
+    pub(super) state: Option<Arc<str>>,
     /// Whether a row that is there and stays unwritten was refused by its guard, being newer.
     pub(super) versioned: bool,
 }
@@ -107,7 +109,7 @@ impl TargetSql {
         let (delete, delete_binds_now) = delete_sql(target, &table, &names, &by_place);
         let state = match &spec.guard {
             Some(Guard::Transition { column, .. }) => {
-                Some(format!("SELECT t.{} FROM {table} AS t WHERE {by_place}", names[*column]))
+                Some(format!("SELECT t.{} FROM {table} AS t WHERE {by_place}", names[*column]).into())
             }
             _ => None,
         };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate::{
     class::Class,
+    identity::ConsumerName,
     outcome::Outcome,
     record::{Batch, Record, Run},
     store::ApplyError,
@@ -56,6 +57,20 @@ pub(super) async fn a_genesis_is_made_once(f: &Fixture) {
     assert_eq!(made.iter().flatten().count(), 1, "{made:?}");
     let tips = one.conn.tips(&name, &[place, partition(1)]).await.unwrap();
     assert_eq!(tips, [made.iter().flatten().next().copied(), None]);
+}
+
+pub(super) async fn nobody_unregistered_gets_a_chain(f: &Fixture) {
+    let mut lane = f.consumer("c").await.lane(&[0]).await;
+    let stranger = ConsumerName::new("stranger").unwrap();
+    let tip = lane.tips[&partition(0)];
+    for tip in [None, Some(tip)] {
+        let error = lane.conn.move_chain(&stranger, &partition(0), tip, 0).await.unwrap_err();
+        assert_eq!(error.class(), Class::Fatal);
+        assert!(error.to_string().contains("consumer stranger is not registered"), "{error}");
+    }
+    let error = lane.conn.begin(&stranger).await.unwrap_err();
+    assert!(error.to_string().contains("consumer stranger is not registered"), "{error}");
+    lane.conn.rollback().await.unwrap();
 }
 
 pub(super) async fn another_key_version_commits_nothing(f: &Fixture) {

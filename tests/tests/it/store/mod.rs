@@ -53,6 +53,7 @@ conformance! {
         one_of_two_sessions_extends_a_link,
         a_move_fences_the_zombie,
         a_genesis_is_made_once,
+        nobody_unregistered_gets_a_chain,
         another_key_version_commits_nothing,
         gaps_and_empty_runs_tile,
         a_hole_is_found;

@@ -68,6 +68,11 @@ pub(super) async fn totals_are_exact(f: &Fixture) {
     assert_eq!((total.rows, total.sum), (4, Some("12345678901234567890.8".parse::<BigDecimal>().unwrap())));
     let rows = f.store.target_total(&table("sums"), None).await.unwrap();
     assert_eq!((rows.rows, rows.sum), (4, None));
+    let many = "WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 2009) \
+                INSERT INTO sums SELECT i, '0.01' FROM n";
+    f.execute(many).await;
+    let total = f.store.target_total(&table("sums"), Some("amount")).await.unwrap();
+    assert_eq!((total.rows, total.sum), (2004, Some("12345678901234567910.8".parse::<BigDecimal>().unwrap())));
     assert!(f.store.target_total(&table("sums"), Some("missing")).await.is_err());
     assert!(f.store.table_info(&table("missing")).await.is_err());
     f.execute("CREATE TABLE twice (k INTEGER, v INTEGER); INSERT INTO twice VALUES (1, 1), (1, 2), (2, 1)").await;
