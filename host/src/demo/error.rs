@@ -43,6 +43,14 @@ pub(super) enum DemoError {
     /// Ctrl-C or SIGTERM before the end.
     #[error("interrupted; nothing is proven")]
     Interrupted,
+    /// One of the others, once there was something to look at.
+    #[error("{source}\nwhat there is, the log among it: {folder}")]
+    Begun {
+        /// What ended it.
+        source: Box<DemoError>,
+        /// The demo's folder.
+        folder: String,
+    },
     /// Nothing moves any more.
     #[error("nothing has moved for {seconds} s, and not everything is consumed:\n{positions}")]
     Stalled {
@@ -58,6 +66,7 @@ impl DemoError {
     /// what failed while running, 130 for an interrupt.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
+            Self::Begun { source, .. } => source.exit_code(),
             Self::Usage(_) => 2,
             Self::File { .. } | Self::Broker { .. } | Self::Database { .. } => 3,
             Self::Interrupted => 130,

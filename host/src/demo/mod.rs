@@ -22,6 +22,7 @@ mod producer;
 mod progress;
 mod proof;
 mod random;
+mod rate;
 mod report;
 mod run;
 mod service;

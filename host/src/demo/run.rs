@@ -29,13 +29,18 @@ const DRIP: u64 = 5;
 pub(super) async fn run(options: &Options, watched: bool) -> Result<u8, DemoError> {
     let mut interrupt = Interrupt::listen()?;
     let stage = Stage::set(options).await?;
+    let played = on(&stage, options, watched, &mut interrupt).await;
+    played.map_err(|error| DemoError::Begun { source: Box::new(error), folder: stage.folder().display().to_string() })
+}
+
+async fn on(stage: &Stage, options: &Options, watched: bool, interrupt: &mut Interrupt) -> Result<u8, DemoError> {
     if watched {
         eprintln!("{}\n", stage.introduction(options));
     }
-    let watch = Watch::new(&stage, options.events, watched);
+    let watch = Watch::new(stage, options.events, watched);
     let producer = Producer::new(Arc::clone(&stage.broker), watch.pace(), watch.produced(), stage::story(options))?;
     let host = Host::start(&stage.config).await?;
-    let played = play(options, watched, &stage, &watch, &host, producer, &mut interrupt).await;
+    let played = play(options, watched, stage, &watch, &host, producer, interrupt).await;
     watch.end();
     if played.is_err() {
         watch.abandon();
@@ -43,7 +48,7 @@ pub(super) async fn run(options: &Options, watched: bool) -> Result<u8, DemoErro
     host.drain().await;
     let producer = played?;
     // After the drain: what is in the database now stays, and the offsets are committed.
-    let report = report(options, &stage, &watch, &producer, None).await?;
+    let report = report(options, stage, &watch, &producer, None).await?;
     show(options, &report);
     Ok(u8::from(!report.ok()))
 }

@@ -1,7 +1,11 @@
 //! What must stand before the first record flows: a folder, a broker with topics, a database with tables, and the
 //! host's configuration.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -76,6 +80,11 @@ impl Stage {
         )
     }
 
+    /// Where everything of this run is kept.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Leaves the report in the folder, as the object of `--json`.
     pub(super) fn keep(&self, report: &Report) -> Result<(), DemoError> {
         let file = self.folder.file("summary.json");
@@ -112,7 +121,8 @@ impl Stage {
         }
         clean_up.push(format!("rm -r {}", self.folder.path().display()));
         let broker = if self.broker.is_embedded() {
-            format!("embedded, at {}; gone with this run", self.broker.servers())
+            let until = if metrics.is_some() { "until this run ends" } else { "gone with this run" };
+            format!("embedded, at {}; {until}", self.broker.servers())
         } else {
             self.broker.servers().to_owned()
         };

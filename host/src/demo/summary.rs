@@ -165,12 +165,14 @@ fn verdict(out: &mut String, report: &Report, style: Style) -> fmt::Result {
     let failed: Vec<&Proof> = report.proofs.iter().filter(|p| !p.holds()).collect();
     let all = report.proofs.len();
     if failed.is_empty() {
-        return writeln!(
-            out,
-            "{} {}",
-            style.mark(true),
-            style.bold(format!("all {all} proofs hold: nothing lost, nothing applied twice"))
-        );
+        let text = style.bold(format!("all {all} proofs hold: nothing lost, nothing applied twice"));
+        writeln!(out, "{} {text}", style.mark(true))?;
+        if report.measured.committed.is_empty() {
+            let more = Service::ALL.len();
+            let text = format!("  {more} more follow at the end: that Kafka was told of everything that was consumed");
+            writeln!(out, "{}", style.faint(text))?;
+        }
+        return Ok(());
     }
     writeln!(out, "{} {}", style.mark(false), style.bold(format!("{} of {all} proofs fail", failed.len())))?;
     for proof in failed {
@@ -218,6 +220,15 @@ mod tests {
         assert!(text.contains("proofs hold") && !text.contains('✗') && !text.contains('\x1b'), "{text}");
         assert!(text.contains(REPEATED_ATTEMPTS), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+
+    #[test]
+    fn what_is_proven_only_at_the_end_is_announced() {
+        let announcement = "2 more follow at the end";
+        let mut report = report::tests::faultless();
+        assert!(!summary(&report, PLAIN).contains(announcement));
+        report.measured.committed.clear();
+        assert!(summary(&report, PLAIN).contains(announcement));
     }
 
     #[test]

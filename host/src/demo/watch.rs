@@ -63,7 +63,7 @@ impl Watch {
         self.progress.end();
     }
 
-    /// Prints something above the bars.
+    /// Prints something above the bars, which show the present speed from then on.
     pub(super) fn pause(&self, print: impl FnOnce()) {
         self.progress.pause(print);
     }

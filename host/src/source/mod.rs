@@ -51,7 +51,8 @@ pub enum StopReason {
     /// The topic was deleted and made again: its offsets mean other records now.
     #[error(
         "topic {topic} was deleted and made again (topic id {was}, now {now}): its offsets start anew and what was not \
-         read of the old one is gone; a new consumer name reads the new one"
+         read of the old one is gone; a new consumer name (and group, where it has one of its own) reads the new one, \
+         with an empty ledger: what was applied under the old name and is published again is applied again"
     )]
     TopicRecreated {
         /// The topic.
@@ -62,15 +63,20 @@ pub enum StopReason {
         now: uuid::Uuid,
     },
     /// The topic is gone.
-    #[error("topic {topic} does not exist any more")]
+    #[error(
+        "topic {topic} does not exist any more: take it out of `topics`, or make it anew and give the consumer a new name"
+    )]
     TopicGone {
         /// The topic.
         topic: Arc<str>,
     },
     /// The offset to go on at is not in the log.
     #[error(
-        "offset {offset} is not in the log ({broker}): records were deleted before they were read, or the log was cut; \
-         compare retention.ms with the consumer's downtime; a new consumer name begins where its `start` says"
+        "offset {offset} is not in the log ({broker}). Where the log begins later, records were deleted before they were \
+         read (compare retention.ms with the downtime): get them back from their producer, or do without; to go on, \
+         give the consumer a new name, whose ledger is empty, so choose its `start` such that nothing is applied \
+         again. Where the log ends earlier, it was cut: with the hosts stopped, set the group's offset to where to go \
+         on (kafka-consumer-groups --reset-offsets); below {offset} it is honoured"
     )]
     OffsetLost {
         /// Where it should have gone on.
