@@ -1,4 +1,4 @@
-# One verb each for people and CI. `make` alone lists them.
+# One verb each for people and CI. `make` alone lists them. What builds says so on stderr: the output is the verb's own.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 
@@ -25,7 +25,7 @@ help: ## list the verbs
 
 .PHONY: demo
 demo: plugins ## set everything up and watch messages travel from Kafka through a plugin into a database
-	$(TIDEGATE) demo $(ARGS)
+	@$(TIDEGATE) demo $(ARGS)
 
 .PHONY: test
 test: require-services build plugins ## start Kafka and PostgreSQL, run every test, stop them
@@ -47,17 +47,16 @@ bench: require-services build plugins ## compare with the same SQL alone and wit
 	$(WITH_SERVICES) $(OUT)/bench $(ARGS)
 
 .PHONY: services
-services: require-services ## run Kafka and PostgreSQL until Ctrl-C and print where they are
-	@$(CARGO) build -q --profile $(PROFILE) -p tidegate-tests --bin with-services
-	@$(WITH_SERVICES)
+services: require-services build ## run Kafka and PostgreSQL until Ctrl-C and print where they are
+	@trap 'exit 0' INT TERM; $(WITH_SERVICES)
 
 .PHONY: build
 build: require-build ## compile the workspace
-	$(CARGO) build --workspace --profile $(PROFILE)
+	@$(CARGO) build --workspace --profile $(PROFILE)
 
 .PHONY: plugins
 plugins: build ## build the example plugins into components
-	@for plugin in $(PLUGINS); do $(TIDEGATE) plugin build $$plugin || exit; done
+	@for plugin in $(PLUGINS); do $(TIDEGATE) plugin build $$plugin >&2 || exit; done
 
 .PHONY: require-build
 require-build:

@@ -166,6 +166,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn docs_checks_md_has_each_of_them_and_no_other() {
+        let text = include_str!("../../../docs/checks.md");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.starts_with("| TG"))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        let told: Vec<_> = rows.iter().map(|row| row[0]).collect();
+        assert_eq!(told, Danger::ALL.map(Danger::code));
+        for (row, danger) in rows.iter().zip(Danger::ALL) {
+            let weight = match (danger.excluded(), danger.weight()) {
+                (Some(_), _) => "",
+                (None, Weight::Error) => "✗",
+                (None, Weight::Warning) => "!",
+            };
+            let online = if danger.needs_services() { " *online*" } else { "" };
+            assert_eq!((row.len(), row[1]), (4, format!("{weight}{online}").as_str()), "{}", danger.code());
+            assert!(row[2].starts_with(danger.title()), "{}: {} is no {}", danger.code(), row[2], danger.title());
+            assert!(!row[3].is_empty(), "{} has a way out", danger.code());
+        }
+    }
+
+    #[test]
     fn codes_are_stable_and_distinct() {
         let codes: Vec<_> = Danger::ALL.iter().map(|danger| danger.code()).collect();
         let expected: Vec<_> = (1..=10).map(|n| format!("TG{n:03}")).collect();

@@ -1,12 +1,13 @@
-//! What the documents show works: configurations parse, links lead somewhere. (The README's plugin is a doctest of the
-//! guest SDK.)
+//! What the documents show works: configurations parse, SQL runs, links lead somewhere. (The README's plugin is a doctest
+//! of the guest SDK; the commands are held by `documented_commands`.)
 
 use std::{fs, path::Path};
 
-use tidegate_tests::services::checkout;
+use tidegate::{config, merge, store};
+use tidegate_tests::{postgres, services::checkout};
 
 /// The fenced blocks of this language.
-fn blocks(markdown: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(markdown: &str, language: &str) -> Vec<String> {
     let (mut blocks, mut open) = (Vec::new(), None);
     for line in markdown.lines() {
         match (&mut open, line.strip_prefix("```")) {
@@ -31,16 +32,87 @@ fn the_readmes_configuration_is_one() {
     let readme = fs::read_to_string(checkout().join("README.md")).unwrap();
     let blocks = blocks(&readme, "toml");
     assert_eq!(blocks.len(), 1);
-    let loaded = tidegate::config::parse(&blocks[0], Path::new("README.md"), &|_| None);
+    let loaded = config::parse(&blocks[0], Path::new("README.md"), &|_| None);
     let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(loaded.config.consumers[0].targets[0].name, "payments");
     assert_eq!(loaded.warnings.len(), 0, "{:?}", loaded.warnings);
 }
 
 #[test]
+fn the_example_plugins_configuration_is_a_whole_one() {
+    let readme = fs::read_to_string(checkout().join("plugins/README.md")).unwrap();
+    let blocks = blocks(&readme, "toml");
+    assert_eq!(blocks.len(), 1);
+    let loaded = config::parse(&blocks[0], Path::new("plugins/README.md"), &|_| None);
+    let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<_> = loaded.config.consumers.iter().map(|consumer| consumer.name.as_str()).collect();
+    assert_eq!(names, ["settlement-service", "order-summary-service"], "as in the demo");
+    for consumer in &loaded.config.consumers {
+        for target in &consumer.targets {
+            let class = merge::classify(target);
+            let row = readme
+                .lines()
+                .find(|line| line.starts_with("| [") && line.contains(&format!("`{}`, a row", target.name)));
+            assert!(row.is_some_and(|row| row.contains(class.name())), "{} is {class}: {row:?}", target.name);
+        }
+    }
+}
+
+#[test]
+fn the_first_plugins_manifest_makes_a_plugin() {
+    let text = fs::read_to_string(checkout().join("docs/first-plugin.md")).unwrap();
+    let blocks = blocks(&text, "toml");
+    assert_eq!(blocks.len(), 1);
+    let manifest: toml::Table = blocks[0].parse().unwrap();
+    let kinds = manifest["lib"]["crate-type"].as_array().unwrap();
+    assert!(kinds.contains(&"cdylib".into()), "{kinds:?}");
+    // Beside the checkout, as the text says, it is found.
+    let path = manifest["dependencies"]["tidegate-guest"]["path"].as_str().unwrap();
+    let inside = path.strip_prefix("../../tidegate/").unwrap();
+    let guest: toml::Table = fs::read_to_string(checkout().join(inside).join("Cargo.toml")).unwrap().parse().unwrap();
+    assert_eq!(guest["package"]["name"].as_str(), Some("tidegate-guest"));
+}
+
+/// In a schema for tidegate's tables alone, as the text recommends.
+#[tokio::test]
+async fn the_first_plugins_sql_runs_and_its_table_fits_the_readmes_configuration() {
+    let read = |name| fs::read_to_string(checkout().join(name)).unwrap();
+    let database = postgres().await;
+    database.execute("CREATE SCHEMA tidegate").await;
+    let options = "options=-c%20search_path%3Dtidegate,public";
+    assert!(read("docs/first-plugin.md").contains(&format!("?{options}")));
+    let separator = if database.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}{options}", database.url());
+    let readme = blocks(&read("README.md"), "toml").remove(0);
+    let environment = |name: &str| (name == "DATABASE_URL").then(|| url.clone());
+    let loaded = config::parse(&readme, Path::new("README.md"), &environment).unwrap_or_else(|error| panic!("{error}"));
+    let store = store::open(&loaded.config.databases["main"]).unwrap();
+    store.migrate().await.unwrap();
+
+    let statements = blocks(&read("docs/first-plugin.md"), "sql");
+    assert_eq!(statements.len(), 3, "a table, a look at dead letters, settling one");
+    for sql in &statements {
+        database.execute(&format!("SET search_path = tidegate, public; {sql}")).await;
+    }
+    let target = &loaded.config.consumers[0].targets[0];
+    let info = store.table_info(&target.table).await.unwrap();
+    assert!(merge::resolve(target, &info).is_ok());
+    let elsewhere = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'payments'";
+    assert_eq!(database.number(elsewhere).await, 0, "tidegate's tables are apart");
+}
+
+#[test]
 fn links_lead_somewhere() {
     let root = checkout();
-    let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/demo.md", "plugins/README.md"];
+    let documents = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/checks.md",
+        "docs/demo.md",
+        "docs/first-plugin.md",
+        "plugins/README.md",
+    ];
     let mut broken = Vec::new();
     for document in documents {
         let text = fs::read_to_string(root.join(document)).unwrap();

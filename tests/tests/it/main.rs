@@ -8,6 +8,7 @@ mod check_online;
 mod crash;
 mod database_restart;
 mod demo;
+mod documented_commands;
 mod documents;
 mod faulty;
 mod guarded_kafka;
