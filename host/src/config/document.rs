@@ -263,12 +263,17 @@ impl<'e> Reading<'e> {
         folder.join(path)
     }
 
-    /// Keeps a value out of every excerpt.
+    /// Keeps a value out of every excerpt, unless it is but the name of the variable that has it.
     pub(super) fn mask(&self, node: &Node) {
         match &node.value {
             Value::Table(table) => table.values().for_each(|entry| self.mask(&entry.node)),
             Value::Array(nodes) => nodes.iter().for_each(|node| self.mask(node)),
-            _ => self.masks.borrow_mut().push(node.place.clone()),
+            _ => {
+                let source = self.files[node.place.file].text.get(node.place.range.clone()).unwrap_or_default();
+                if !secret::is_only_variables(source) {
+                    self.masks.borrow_mut().push(node.place.clone());
+                }
+            }
         }
     }
 

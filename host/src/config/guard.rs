@@ -43,6 +43,10 @@ fn column(
     key: &[usize],
 ) -> Option<usize> {
     let Some(index) = columns.iter().position(|column| column.name == name.value) else {
+        if columns.is_empty() {
+            // That was told already.
+            return None;
+        }
         let message = format!("{} is not among this target's columns", name.shown());
         let names = columns.iter().map(|column| column.name.as_str());
         section.error("unknown-column", &name.place, at, message, suggest_column(&name.value, names));

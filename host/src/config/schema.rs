@@ -1,6 +1,8 @@
 //! Every key of the configuration, by section. The readers may only ask for these; whatever else a file holds is
 //! refused; and `config/reference.toml` must have each of them.
 
+use super::secret;
+
 /// The keys of one section.
 #[derive(Debug)]
 pub(super) struct Section {
@@ -8,6 +10,13 @@ pub(super) struct Section {
     pub(super) name: &'static str,
     /// Its keys.
     pub(super) keys: &'static [&'static str],
+}
+
+impl Section {
+    /// Whether any of its keys may hold a secret, so that a misspelt one may be just that.
+    pub(super) fn bears_secrets(&self) -> bool {
+        self.keys.iter().any(|key| secret::key_is_secret(key) || *key == "settings")
+    }
 }
 
 pub(super) static ROOT: Section = Section {

@@ -1,6 +1,6 @@
 //! What must never be shown: decided by name, before any value is looked at. Pure.
 
-use super::schema;
+use super::{schema, suggest::nearest};
 
 /// Words in a key or a variable's name that make its value a secret.
 const WORDS: [&str; 10] =
@@ -11,6 +11,32 @@ pub(super) fn key_is_secret(key: &str) -> bool {
     let key = key.to_lowercase().replace(['-', ' '], "_");
     let named = WORDS.iter().any(|word| key.contains(word)) || key.split('.').any(|part| part == "pem");
     !key.ends_with("_file") && (named || key.contains("url") || key == "sasl.oauthbearer.config")
+}
+
+/// Whether a key that nobody knows may be a misspelt secret.
+pub(super) fn unknown_key_may_be_secret(key: &str) -> bool {
+    let lower = key.to_lowercase();
+    let parts = lower.split(['_', '-', '.', ' ']).chain([lower.as_str()]);
+    key_is_secret(key)
+        || parts.into_iter().any(|part| nearest(part, WORDS.into_iter().chain(["url", "pwd", "auth"])).is_some())
+}
+
+/// Whether a text looks like an address or a key, which may hold a password wherever it stands.
+pub(super) fn text_may_be_secret(text: &str) -> bool {
+    ["://", "-----"].iter().any(|sign| text.contains(sign))
+}
+
+/// Whether a value, as the file has it, is nothing but names of variables: `"${SHOP_DB_URL}"`. A default may be a secret.
+pub(super) fn is_only_variables(source: &str) -> bool {
+    let mut rest = source.trim_matches(['"', '\'']);
+    let mut any = false;
+    while let Some((name, after)) = rest.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return false;
+        }
+        (any, rest) = (true, after);
+    }
+    any && rest.is_empty()
 }
 
 /// Whether what an environment variable holds is masked, whatever key it was put into.
@@ -69,6 +95,27 @@ mod tests {
                 && !variable_is_secret("LANES")
                 && !variable_is_secret("KAFKA_BOOTSTRAP")
         );
+    }
+
+    #[test]
+    fn an_unknown_key_is_masked_only_where_it_looks_like_a_secret() {
+        for key in ["passwrd", "pasword", "api-tokn", "urll", "ulr", "secret", "sasl.pwd"] {
+            assert!(unknown_key_may_be_secret(key), "{key}");
+        }
+        for key in ["colums", "retentoin", "topic", "banana", "lane"] {
+            assert!(!unknown_key_may_be_secret(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn names_of_variables_are_no_secret() {
+        for source in ["\"${SHOP_DB_URL}\"", "'${A}${B_2}'"] {
+            assert!(is_only_variables(source), "{source}");
+        }
+        for source in ["\"\"", "\"${A:hunter2}\"", "\"x${A}\"", "\"${A}x\"", "\"$${A}\"", "\"${hunter-2}\"", "\"${A\""]
+        {
+            assert!(!is_only_variables(source), "{source}");
+        }
     }
 
     #[test]

@@ -48,8 +48,9 @@ impl<'a> Section<'a> {
         let section = Self { reading, place: place.clone(), path: path.into(), schema, table };
         for (key, entry) in table {
             if !schema.keys.contains(&key.as_str()) {
-                // It may be a misspelt secret.
-                reading.mask(&entry.node);
+                if schema.bears_secrets() || secret::unknown_key_may_be_secret(key) || !is_harmless(&entry.node) {
+                    reading.mask(&entry.node);
+                }
                 let help = match nearest(key, schema.keys.iter().copied()) {
                     Some(known) => format!("did you mean `{known}`?"),
                     None => format!("{} knows: {}", schema.name, schema.keys.join(", ")),
@@ -297,6 +298,16 @@ impl<'a> Section<'a> {
             Value::Boolean(value) => value.to_string(),
             _ => "this".to_owned(),
         }
+    }
+}
+
+/// Whether an unknown key's value may be shown as far as itself can tell. A table may have anything in it.
+fn is_harmless(node: &Node) -> bool {
+    match &node.value {
+        Value::Text(text) => !secret::text_may_be_secret(&text.text),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => true,
+        Value::Array(nodes) => nodes.iter().all(is_harmless),
+        Value::Table(_) | Value::Broken => false,
     }
 }
 

@@ -158,10 +158,10 @@ fn distinct(section: &Section<'_>, key: &'static str) -> Vec<Placed> {
     names
 }
 
-/// A column's index; reported where it is not among `columns`.
+/// A column's index; reported where it is not among `columns`. Where there are none at all, that was told already.
 fn column(section: &Section<'_>, key: &str, name: &Placed, index: &BTreeMap<&str, usize>) -> Option<usize> {
     let found = index.get(name.value.as_str()).copied();
-    if found.is_none() && section.has("columns") {
+    if found.is_none() && !index.is_empty() {
         section.error(
             "unknown-column",
             &name.place,
@@ -187,7 +187,8 @@ fn merges(section: &Section<'_>, index: &BTreeMap<&str, usize>, key: &[usize]) -
     for (name, entry) in table {
         let path = format!("merge.{name}");
         let Some(column) = index.get(name.as_str()).copied() else {
-            if section.has("columns") {
+            // Without columns that was told already.
+            if !index.is_empty() {
                 let message = format!("\"{name}\" is not among this target's columns");
                 section.error(
                     "unknown-column",

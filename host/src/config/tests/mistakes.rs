@@ -29,10 +29,34 @@ fn an_unknown_key_is_shown_like_a_compiler_error() {
         "error[unknown-key]: unknown key `retentoin`\n\
          \x20 --> tidegate.toml:10:12\n\
          \x20  |\n\
-         10 | ledger = { retentoin = ***, replay_window = \"2d\" }\n\
+         10 | ledger = { retentoin = \"14d\", replay_window = \"2d\" }\n\
          \x20  |            ^^^^^^^^^ consumer[settlement].ledger.retentoin\n\
          \x20  = help: did you mean `retention`?"
     );
+}
+
+#[test]
+fn a_misspelt_list_of_columns_is_told_once() {
+    let text = with("columns = [", "colums = [")
+        + "guard = { transition = { column = \"status\", initial = [\"new\"], allow = { new = [\"paid\"] } } }\n";
+    let error = parse(&text).unwrap_err();
+    let kinds: Vec<_> = error.diagnostics.iter().map(|d| d.kind).collect();
+    assert_eq!(kinds, ["missing-key", "unknown-key"], "{error}");
+    let said = error.to_string();
+    assert!(
+        said.contains("colums = [\"payment_id\", \"order_id\"") && said.contains("did you mean `columns`?"),
+        "{said}"
+    );
+    let newer = with("columns = [", "colums = [") + "guard = { newer_by = \"event_version\" }\n";
+    assert_eq!(parse(&newer).unwrap_err().diagnostics.len(), 2);
+}
+
+#[test]
+fn a_variables_name_is_shown_its_value_is_not() {
+    let said = changed("url = \"postgres://tidegate@localhost/shop\"", "url = \"${SHOP_DB_URL}\"");
+    holds(&said, &["error[unset-variable]", "3 | url = \"${SHOP_DB_URL}\"", "SHOP_DB_URL is not set"]);
+    let said = changed("url = \"postgres://tidegate@localhost/shop\"", "url = \"${SHOP_DB_URL:mysql://u:pw@h/d}\"");
+    assert!(!said.contains("pw@h"), "{said}");
 }
 
 #[test]
