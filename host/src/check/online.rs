@@ -14,8 +14,8 @@ use super::{
 use crate::{
     class::Class,
     config::{Config, Consumer},
-    merge::{FaultKind, TableName, Target, TargetFault, check_together, resolve},
-    store::{self, Statement, Store, StoreError},
+    merge::{ColumnType, FaultKind, Guard, TableName, Target, TargetFault, check_together, resolve},
+    store::{self, SchemaState, Statement, Store, StoreError},
 };
 
 /// Asks every broker and database that a consumer uses.
@@ -122,8 +122,11 @@ async fn databases(config: &Config, plugins: &Plugins, report: &mut Report) {
             Err(error) => Err(error),
         };
         if let Err(error) = asked {
-            let help = "see that the database runs and that `url` fits it";
-            report.add(Mark::Unreachable, &about, "database", error.to_string(), Some(help.to_owned()));
+            let (mark, text, help) = match error.refused() {
+                Some((what, help)) => (Mark::Error, format!("{what}: {error}"), help),
+                None => (Mark::Unreachable, error.to_string(), "see that the database runs and that `url` fits it"),
+            };
+            report.add(mark, &about, "database", text, Some(help.to_owned()));
             in_the_database().for_each(|danger| report.unknown(danger));
         }
     }
@@ -140,6 +143,11 @@ async fn one_database(
     report.ok(about, "database", format!("{} answers", store.place()));
     if let Some(refusal) = state.refusal() {
         report.add(Mark::Error, about, "schema", refusal, None);
+        if matches!(state, SchemaState::Missing | SchemaState::Older { .. })
+            && let Some(clash) = store.pending().await?.refusal(store.dialect())
+        {
+            report.add(Mark::Error, about, "schema", clash, None);
+        }
         report.unknown(Danger::LedgerWithoutConsumer);
         report.unknown(Danger::KeysChanged);
     } else {
@@ -202,7 +210,13 @@ async fn targets(store: &Arc<dyn Store>, consumer: &Consumer, report: &mut Repor
         };
         match resolve(spec, &info) {
             Ok(target) => {
-                report.ok(about, &format!("target {}", spec.name), format!("{} fits", target.table));
+                let subject = format!("target {}", spec.name);
+                report.ok(about, &subject, format!("{} has what is declared: {}", target.table, columns_of(&target)));
+                if let Some(warning) = text_version(&target) {
+                    let help =
+                        "make it an integer or a timestamp; keep it only where every version has the same length";
+                    report.add(Mark::Warning, about, &subject, warning, Some(help.to_owned()));
+                }
                 resolved.push(target);
             }
             Err(faults) => faults.iter().for_each(|fault| tell(fault, about, report)),
@@ -210,6 +224,25 @@ async fn targets(store: &Arc<dyn Store>, consumer: &Consumer, report: &mut Repor
     }
     check_together(&resolved).iter().for_each(|fault| tell(fault, about, report));
     Ok(())
+}
+
+/// The columns with their types: of which kind the plugin's values are, only its author knows.
+fn columns_of(target: &Target) -> String {
+    let shown = target.columns.iter().map(|column| format!("{} {}", column.name, column.column_type));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A version that compares as text.
+fn text_version(target: &Target) -> Option<String> {
+    let Some(Guard::NewerBy(index)) = target.spec.guard else { return None };
+    let column = target.columns.get(index)?;
+    let text = matches!(column.column_type, ColumnType::Text(_) | ColumnType::Char(_) | ColumnType::LooseText);
+    text.then(|| {
+        format!(
+            "`newer_by` compares {} ({}) as text: \"10\" is older than \"9\", and a newer change is refused as stale",
+            column.name, column.column_type
+        )
+    })
 }
 
 fn tell(fault: &TargetFault, about: &str, report: &mut Report) {

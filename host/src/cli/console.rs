@@ -3,7 +3,10 @@
 use std::io::Write;
 
 use super::{Arguments, Exit, logging};
-use crate::config::{self, Config, Diagnostic};
+use crate::{
+    config::{self, Config, Diagnostic},
+    store::StoreError,
+};
 
 /// Reads the configuration and sets up the log; prints every mistake and answers the exit code where there is one.
 pub(super) fn configuration(arguments: &Arguments) -> Result<(Config, Vec<Diagnostic>), Exit> {
@@ -19,6 +22,15 @@ pub(super) fn configuration(arguments: &Arguments) -> Result<(Config, Vec<Diagno
             complain(&error.to_string());
             Err(Exit::Invalid)
         }
+    }
+}
+
+/// A database's error for people, with the exit code: a server that refuses what `url` asks for is a mistake of the
+/// configuration, one that cannot be asked is the environment's.
+pub(super) fn database_failed(name: &str, error: &StoreError) -> (Exit, String) {
+    match error.refused() {
+        Some((what, way_out)) => (Exit::Invalid, format!("database {name}: {what}: {error}\n  {way_out}")),
+        None => (Exit::Environment, format!("database {name}: {error}")),
     }
 }
 

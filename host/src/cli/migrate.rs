@@ -3,7 +3,7 @@
 use super::{
     Arguments, Exit,
     arguments::MigrateOptions,
-    console::{answer, block_on, complain, configuration},
+    console::{answer, block_on, complain, configuration, database_failed},
 };
 use crate::{
     config::Database,
@@ -24,8 +24,9 @@ pub(super) fn run(arguments: &Arguments, options: &MigrateOptions) -> Exit {
                     exit = worse(exit, this);
                 }
                 Err(error) => {
-                    complain(&format!("database {name}: {error}"));
-                    exit = Exit::Environment;
+                    let (this, why) = database_failed(name, &error);
+                    complain(&why);
+                    exit = worse(exit, this);
                 }
             }
         }
@@ -42,17 +43,26 @@ async fn one(database: &Database, options: &MigrateOptions) -> Result<(String, E
         SchemaState::Newer { .. } | SchemaState::Damaged { .. } => {
             Ok((format!("{place}: {}", before.refusal().unwrap_or_default()), Exit::Invalid))
         }
-        SchemaState::Missing | SchemaState::Older { .. } if options.dry_run || options.check => {
+        SchemaState::Missing | SchemaState::Older { .. } => {
+            let pending = store.pending().await?;
+            if let Some(refusal) = pending.refusal(store.dialect()) {
+                return Ok((format!("{place}: {refusal}"), Exit::Invalid));
+            }
+            if !options.dry_run && !options.check {
+                return Ok(match store.migrate().await? {
+                    SchemaState::Current { version } => (format!("{place} is now at version {version}"), Exit::Fine),
+                    after => (format!("{place}: {}", after.refusal().unwrap_or_default()), Exit::Failed),
+                });
+            }
+            let creates = pending.creates.join(", ");
             let found = match before {
-                SchemaState::Older { found, needed } => format!("would go from version {found} to {needed}"),
-                _ => "has no tidegate tables yet; they would be created".to_owned(),
+                SchemaState::Older { found, needed } => {
+                    format!("would go from version {found} to {needed}; would be created: {creates}")
+                }
+                _ => format!("has no tidegate tables yet; would be created: {creates}"),
             };
             Ok((format!("{place} {found}"), if options.check { Exit::Invalid } else { Exit::Fine }))
         }
-        SchemaState::Missing | SchemaState::Older { .. } => match store.migrate().await? {
-            SchemaState::Current { version } => Ok((format!("{place} is now at version {version}"), Exit::Fine)),
-            after => Ok((format!("{place}: {}", after.refusal().unwrap_or_default()), Exit::Failed)),
-        },
     }
 }
 

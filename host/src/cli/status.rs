@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     Arguments, Exit,
     arguments::StatusOptions,
-    console::{answer, block_on, complain, configuration},
+    console::{answer, block_on, complain, configuration, database_failed},
 };
 use crate::{
     config::Config,
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments, options: &StatusOptions) -> Exit {
 async fn ask(config: &Config, only: Option<&ConsumerName>) -> Result<Vec<Known>, (Exit, String)> {
     let mut known = vec![];
     for (name, database) in &config.databases {
-        let failed = |error: StoreError| (Exit::Environment, format!("database {name}: {error}"));
+        let failed = |error: StoreError| database_failed(name, &error);
         let store = store::open(database).map_err(failed)?;
         if let Some(refusal) = store.schema_state().await.map_err(failed)?.refusal() {
             return Err((Exit::Invalid, format!("database {name}: {}: {refusal}", store.place())));

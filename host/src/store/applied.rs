@@ -1,12 +1,12 @@
 //! What applying a batch came to.
 
-use std::{collections::BTreeMap, collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, collections::HashMap, fmt, sync::Arc};
 
-use super::{Link, Prepared, Receipt, StoreError, Tip, Tripped, Written, breaker::Refusals};
+use super::{DeadLetter, Link, Prepared, Receipt, StoreError, Tip, Tripped, Written, breaker::Refusals};
 use crate::{
     class::Class,
     identity::ConsumerName,
-    outcome::{Counts, Outcome},
+    outcome::{Counts, Outcome, Rejection},
     record::TopicPartition,
 };
 
@@ -52,8 +52,34 @@ pub struct BatchReport {
     pub attempts_left_out: u64,
     /// Dead letters by code.
     pub dead_letter_codes: BTreeMap<String, u64>,
+    /// The first of them.
+    pub first_dead: Option<FirstDead>,
     /// Whether the optimistic way failed, and each record was tried on top of its accepted predecessors.
     pub careful: bool,
+}
+
+/// A dead letter for the log: why and where, nothing of what was in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstDead {
+    /// The dead letter's code.
+    pub code: String,
+    /// The topic-partition, for people: `orders[3]`.
+    pub place: String,
+    /// Its offset there.
+    pub offset: i64,
+}
+
+impl fmt::Display for FirstDead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}@{}", self.code, self.place, self.offset)
+    }
+}
+
+impl From<&DeadLetter> for FirstDead {
+    fn from(letter: &DeadLetter) -> Self {
+        let (code, place) = (letter.rejection.code.clone(), letter.partition.to_string());
+        Self { code, place, offset: letter.offset }
+    }
 }
 
 /// What a link itself does not say.
@@ -99,13 +125,16 @@ pub enum ApplyError {
     },
     /// Too many refusals.
     #[error(
-        "consumer {consumer} is stopped by its circuit breaker, nothing of the batch is committed: {tripped}; look for a new constraint on its targets or a changed plugin, put it right and start again"
+        "consumer {consumer} is stopped by its circuit breaker, nothing of the batch is committed: {tripped}{}; look for a new constraint on its targets or a changed plugin, put it right and start again",
+        first.as_ref().map(|first| format!(" (the first: {}: {})", first.code, first.message)).unwrap_or_default()
     )]
     BreakerOpen {
         /// Whose batch.
         consumer: ConsumerName,
         /// What tripped it.
         tripped: Tripped,
+        /// The batch's first refusal of that kind, in the words that its dead letter would have had.
+        first: Option<Rejection>,
     },
     /// Invariant 10.
     #[error(

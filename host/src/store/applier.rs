@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Applied, ApplyError, BatchReport, Breaker, Connection, ConsumerState, Link, Receipt, Refusals, Statement,
-    StoreError, Tip, Tips,
+    Applied, ApplyError, BatchReport, Breaker, Connection, ConsumerState, FirstDead, Link, Receipt, Refusals,
+    Statement, StoreError, Tip, Tips,
     applied::{CommitAttempt, LinkPlace},
     ledger::ask_ledger,
     prepared::Prepared,
@@ -208,7 +208,9 @@ impl Applier {
             transitions,
         };
         if let Err(tripped) = self.lock_breaker().check(Instant::now(), refusals) {
-            return Err(ApplyError::BreakerOpen { consumer: self.consumer.clone(), tripped });
+            let mut dead = settled.notes.dead_letters.into_iter().map(|letter| letter.rejection);
+            let first = dead.find(|rejection| tripped.is_about(rejection));
+            return Err(ApplyError::BreakerOpen { consumer: self.consumer.clone(), tripped, first });
         }
         if !settled.notes.is_empty() {
             conn.write_notes(&self.consumer, &settled.notes).await.map_err(store)?;
@@ -232,6 +234,7 @@ impl Applier {
             conflicts: settled.conflicts,
             attempts_left_out: settled.attempts_left_out,
             dead_letter_codes: settled.codes,
+            first_dead: settled.notes.dead_letters.first().map(FirstDead::from),
             careful: mode != Mode::Optimistic,
         };
         Ok(CommitAttempt { links, places, report })

@@ -15,7 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::outcome::POISON_PER_BATCH;
+use super::{TOO_OLD, write::REFUSED_BY_DATABASE};
+use crate::{
+    merge::{BAD_VALUE, TRANSITION_REFUSED},
+    outcome::{POISON_PER_BATCH, Rejection},
+};
 
 const WINDOW: Duration = Duration::from_secs(60);
 const ENOUGH: u64 = 1_000;
@@ -43,13 +47,30 @@ pub enum Tripped {
     },
     /// Too large a share of the last minute.
     Share {
-        /// What they were: "refused by the database or a column's type, or broke the plugin", "rejected by the plugin", …
+        /// What they were: [`POISON`], [`REJECTED`] or [`REFUSED`].
         what: &'static str,
         /// How many.
         refused: u64,
         /// Of how many records.
         records: u64,
     },
+}
+
+const POISON: &str = "refused by the database or a column's type, or broke the plugin";
+const REJECTED: &str = "rejected by the plugin";
+const REFUSED: &str = "refused by a transition guard";
+
+impl Tripped {
+    /// Whether a refusal is of the kind that tripped it.
+    pub(super) fn is_about(&self, refusal: &Rejection) -> bool {
+        let code = refusal.code.as_str();
+        let poison = code == BAD_VALUE || code == REFUSED_BY_DATABASE || refusal.is_by_host();
+        match self {
+            Self::PoisonInBatch { .. } | Self::Share { what: POISON, .. } => poison,
+            Self::Share { what: REFUSED, .. } => code == TRANSITION_REFUSED,
+            Self::Share { .. } => !poison && code != TRANSITION_REFUSED && code != TOO_OLD,
+        }
+    }
 }
 
 impl fmt::Display for Tripped {
@@ -127,13 +148,13 @@ impl Breaker {
         let trip = |what, refused| Err(Tripped::Share { what, refused, records });
         // A batch that adds nothing of a kind is not held back for what earlier ones had of it.
         if batch.poison > 0 && poison * 100 > records {
-            return trip("refused by the database or a column's type, or broke the plugin", poison);
+            return trip(POISON, poison);
         }
         if batch.rejects > 0 && rejects * 2 > records {
-            return trip("rejected by the plugin", rejects);
+            return trip(REJECTED, rejects);
         }
         if batch.transitions > 0 && transitions * 2 > records {
-            return trip("refused by a transition guard", transitions);
+            return trip(REFUSED, transitions);
         }
         Ok(())
     }
@@ -209,6 +230,19 @@ mod tests {
         assert_eq!(breaker.check(now, batch(100, 0)), Ok(()), "a clean batch is never held back");
         let a_minute_later = start + Duration::from_secs(75);
         assert_eq!(breaker.check(a_minute_later, batch(100, 2)), Ok(()), "the window has moved on");
+    }
+
+    #[test]
+    fn each_trip_is_about_refusals_of_its_own_kind() {
+        let about = |tripped: Tripped| {
+            [BAD_VALUE, REFUSED_BY_DATABASE, "plugin-trap", "no-amount", TRANSITION_REFUSED, TOO_OLD]
+                .map(|code| tripped.is_about(&Rejection::new(code, "")))
+        };
+        let share = |what| Tripped::Share { what, refused: 1, records: 1 };
+        assert_eq!(about(Tripped::PoisonInBatch { found: 17 }), [true, true, true, false, false, false]);
+        assert_eq!(about(share(POISON)), [true, true, true, false, false, false]);
+        assert_eq!(about(share(REJECTED)), [false, false, false, true, false, false]);
+        assert_eq!(about(share(REFUSED)), [false, false, false, false, true, false]);
     }
 
     #[test]

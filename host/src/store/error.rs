@@ -1,6 +1,13 @@
 //! What can go wrong on the database side.
 
-use crate::class::Class;
+use crate::{class::Class, merge::TableName};
+
+/// invalid_authorization_specification, invalid_password: the server answered, and lets this user not in.
+const WRONG_USER: [&str; 2] = ["28000", "28P01"];
+/// invalid_catalog_name: the server answered, and has no such database.
+const NO_DATABASE: &str = "3D000";
+/// insufficient_privilege: while connecting, the right to connect.
+const NO_RIGHT: &str = "42501";
 
 /// Which part of the work an error came from: it decides whether a record can be to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +91,32 @@ impl StoreError {
         Self { class: Class::Transient, ..Self::fatal(statement, context, message) }
     }
 
+    /// A target's table that is not there. `hint` follows "correct `table = …`".
+    #[must_use]
+    pub(super) fn no_table(name: &TableName, hint: &str) -> Self {
+        let text = format!("there is no such table; create it, or correct `table = \"{name}\"`{hint}");
+        Self::fatal(Statement::Catalog, format!("table {name}"), text)
+    }
+
+    /// Whether the server answered and refuses what the configuration's `url` asks for: in which words, and the way out.
+    /// Anything else while connecting is the environment's.
+    #[must_use]
+    pub fn refused(&self) -> Option<(&'static str, &'static str)> {
+        let code = self.sqlstate.as_deref().filter(|_| self.statement == Statement::Connect)?;
+        match code {
+            code if WRONG_USER.contains(&code) => Some((
+                "the database refuses this user",
+                "correct user and password in `url`, or create the user (CREATE ROLE … LOGIN) and let it in",
+            )),
+            NO_RIGHT => Some(("the database refuses this user", "give it the right: GRANT CONNECT ON DATABASE … TO …")),
+            NO_DATABASE => Some((
+                "the server has no such database",
+                "create it (CREATE DATABASE …), or correct the database's name in `url`",
+            )),
+            _ => None,
+        }
+    }
+
     /// What to do about it: the code's class, but where no target rows are written a data error is fatal.
     #[must_use]
     pub fn class(&self) -> Class {
@@ -101,6 +134,31 @@ impl StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_refuses_the_user_is_there() {
+        let error = |statement, code: &str| StoreError {
+            sqlstate: Some(code.to_owned()),
+            ..StoreError::fatal(statement, "connect to db:5432/shop", "m")
+        };
+        for code in ["28000", "28P01", "42501"] {
+            let (what, _) = error(Statement::Connect, code).refused().expect(code);
+            assert_eq!(what, "the database refuses this user", "{code}");
+        }
+        let (what, way_out) = error(Statement::Connect, "3D000").refused().expect("refused");
+        assert!(what.contains("no such database") && way_out.contains("CREATE DATABASE"), "{what}: {way_out}");
+        assert_eq!(error(Statement::Connect, "57P03").refused(), None, "it is starting up");
+        assert_eq!(error(Statement::Write, "42501").refused(), None, "a row's own fault");
+        assert_eq!(StoreError::transient(Statement::Connect, "c", "connection refused").refused(), None);
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_told_with_the_way_out() {
+        let name = TableName { schema: Some("shop".into()), name: "payments".into() };
+        let error = StoreError::no_table(&name, "");
+        let expected = "table shop.payments: there is no such table; create it, or correct `table = \"shop.payments\"`";
+        assert_eq!((error.to_string().as_str(), error.class()), (expected, Class::Fatal));
+    }
 
     #[test]
     fn a_data_error_blames_a_record_only_where_its_rows_are_written() {

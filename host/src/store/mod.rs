@@ -26,7 +26,7 @@ mod write;
 
 use std::sync::Arc;
 
-pub use applied::{Applied, ApplyError, BatchReport, Tips};
+pub use applied::{Applied, ApplyError, BatchReport, FirstDead, Tips};
 pub use applier::{Applier, Policy};
 use async_trait::async_trait;
 use breaker::Breaker;
@@ -38,7 +38,7 @@ pub use prepared::{PrepareContext, Prepared};
 pub use receipt::Receipt;
 pub use registration::{ConsumerRow, Registration};
 pub use report::*;
-pub use schema::{MIGRATIONS_TABLE, SchemaState};
+pub use schema::{MIGRATIONS_TABLE, Pending, SchemaState};
 pub use settle::TOO_OLD;
 pub use write::REFUSED_BY_DATABASE;
 
@@ -62,6 +62,8 @@ pub trait Store: Send + Sync {
     async fn connect(&self) -> Result<Box<dyn Connection>, StoreError>;
     /// Whether the schema is what this binary needs. Creates nothing. Ask [`SchemaState::refusal`] before any work.
     async fn schema_state(&self) -> Result<SchemaState, StoreError>;
+    /// What [`Self::migrate`] would create, and which of the names are taken. Changes nothing.
+    async fn pending(&self) -> Result<Pending, StoreError>;
     /// Brings the schema to this binary's version; several hosts at once do it once. Answers the state afterwards.
     async fn migrate(&self) -> Result<SchemaState, StoreError>;
     /// Makes the consumer's row where there is none and answers what is there. Ask [`ConsumerRow::refusal`] next.

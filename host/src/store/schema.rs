@@ -2,6 +2,8 @@
 
 use sqlx::migrate::{AppliedMigration, Migrator};
 
+use crate::config::Dialect;
+
 /// Where the applied migrations are remembered. Not sqlx's default name: the ledger lives where its targets live, and
 /// their owner may use sqlx too.
 pub const MIGRATIONS_TABLE: &str = "tidegate_migrations";
@@ -37,7 +39,64 @@ pub enum SchemaState {
     },
 }
 
+/// What `migrate` would do to a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// Tables and views that it would create, by name.
+    pub creates: Vec<String>,
+    /// Names of those, or of their indexes, that something else has already.
+    pub clashes: Vec<String>,
+}
+
+impl Pending {
+    /// Names that the migrations beyond `after` (0 = none was applied) create: tables and views, then indexes.
+    pub(super) fn names(known: &Migrator, after: i64) -> (Vec<String>, Vec<String>) {
+        let mut names = (vec![], vec![]);
+        if after == 0 {
+            names.0.push(MIGRATIONS_TABLE.to_owned());
+        }
+        for migration in known.iter().filter(|migration| migration.version > after) {
+            for line in migration.sql.as_str().lines() {
+                let words: Vec<&str> = line.split_whitespace().take(4).collect();
+                let (list, name) = match words.as_slice() {
+                    ["CREATE", "TABLE" | "VIEW", name, ..] => (&mut names.0, name),
+                    ["CREATE", "INDEX", name, ..] | ["CREATE", "UNIQUE", "INDEX", name] => (&mut names.1, name),
+                    _ => continue,
+                };
+                list.push((*name).trim_end_matches('(').to_owned());
+            }
+        }
+        names
+    }
+
+    /// Why `migrate` would fail, with the way out; `None` where no name is taken. `way_out` is the dialect's.
+    #[must_use]
+    pub fn refusal(&self, dialect: Dialect) -> Option<String> {
+        let way_out = match dialect {
+            Dialect::Postgres => CLASH_POSTGRES,
+            Dialect::Sqlite => "rename it, or use another file",
+        };
+        let taken = self.clashes.join(", ");
+        (!self.clashes.is_empty())
+            .then(|| format!("the schema has something of the name {taken} that is not tidegate's; {way_out}"))
+    }
+}
+
+/// The way out of a clash of names.
+pub(super) const CLASH_POSTGRES: &str = "give tidegate a schema of its own: CREATE SCHEMA tidegate, and add \
+                                         ?options=-c%20search_path%3Dtidegate,public to the database URL";
+
 impl SchemaState {
+    /// The newest migration that is applied; 0 = none.
+    #[must_use]
+    pub fn applied(&self) -> i64 {
+        match self {
+            Self::Missing => 0,
+            Self::Current { version } | Self::Damaged { version } => *version,
+            Self::Older { found, .. } | Self::Newer { found, .. } => *found,
+        }
+    }
+
     /// Holds what was applied against what is known. Pure.
     #[must_use]
     pub fn of(known: &Migrator, applied: &[AppliedMigration], dirty: Option<i64>) -> Self {
@@ -112,6 +171,22 @@ mod tests {
         let checksum =
             |v| known.iter().find(|m| m.version == v).map_or(Cow::Borrowed(&b""[..]), |m| m.checksum.clone());
         versions.iter().map(|&version| AppliedMigration { version, checksum: checksum(version) }).collect()
+    }
+
+    #[test]
+    fn what_a_migration_would_create_is_known_from_its_text() {
+        let sql = "-- CREATE TABLE no (\nCREATE TABLE a (\n  x int\n);\nCREATE INDEX a_x ON a (x);\n\
+                   CREATE UNIQUE INDEX a_y ON a (x);\nCREATE VIEW v AS SELECT 1;\n";
+        let sql = sqlx::SqlSafeStr::into_sql_str(sqlx::AssertSqlSafe(sql.to_owned()));
+        let migration = Migration::new(1, Cow::Borrowed("m"), MigrationType::Simple, sql, false);
+        let known = Migrator::with_migrations(vec![migration]);
+        let (tables, indexes) = Pending::names(&known, 0);
+        assert_eq!((tables.join(" "), indexes.join(" ")), (format!("{MIGRATIONS_TABLE} a v"), "a_x a_y".to_owned()));
+        assert_eq!(Pending::names(&known, 1), (vec![], vec![]));
+        let pending = Pending { creates: tables, clashes: vec!["a".into(), "v".into()] };
+        let refusal = pending.refusal(Dialect::Postgres).expect("refused");
+        assert!(refusal.contains("of the name a, v ") && refusal.contains("CREATE SCHEMA"), "{refusal}");
+        assert_eq!(Pending::default().refusal(Dialect::Sqlite), None);
     }
 
     #[test]

@@ -307,7 +307,9 @@ async fn two_changes_of_one_row_unseen_by_the_host_go_one_by_one() {
 async fn the_search_for_poison_ends_at_the_seventeenth() {
     let mut conn = Scripted::new(|_, _| Some(poison("23514")));
     let error = apply(&mut bench(1_000), &mut conn).await.expect_err("tripped");
-    assert!(matches!(error, ApplyError::BreakerOpen { .. }), "{error}");
+    let ApplyError::BreakerOpen { first: Some(first), .. } = &error else { unreachable!("{error}") };
+    assert_eq!(first.sqlstate.as_deref(), Some("23514"));
+    assert!(error.to_string().contains(&format!("(the first: {}: {})", first.code, first.message)), "{error}");
     assert!(conn.count("write") < 100, "{} writes", conn.count("write"));
     assert_eq!((conn.count("commit"), conn.count("notes")), (0, 0));
 }

@@ -199,8 +199,12 @@ pub(super) async fn carefully(
                     ([_], true) if is_cardinality(&error) => return Err(work.failed(error)),
                     ([record], true) => {
                         progress.poison += 1;
-                        Breaker::check_batch(progress.poison).map_err(|tripped| work.tripped(tripped))?;
-                        progress.die(*record, refused(&error), work.plan);
+                        let why = refused(&error);
+                        Breaker::check_batch(progress.poison).map_err(|tripped| {
+                            let first = progress.died.values().find(|why| tripped.is_about(why)).unwrap_or(&why);
+                            work.tripped(tripped, first.clone())
+                        })?;
+                        progress.die(*record, why, work.plan);
                         if error.sqlstate.as_deref() == Some(PRIVILEGE) {
                             progress.privilege.get_or_insert(error);
                         }
@@ -241,8 +245,8 @@ impl Work<'_> {
         ApplyError::Store { consumer: self.consumer.clone(), error }
     }
 
-    fn tripped(&self, tripped: super::Tripped) -> ApplyError {
-        ApplyError::BreakerOpen { consumer: self.consumer.clone(), tripped }
+    fn tripped(&self, tripped: super::Tripped, first: Rejection) -> ApplyError {
+        ApplyError::BreakerOpen { consumer: self.consumer.clone(), tripped, first: Some(first) }
     }
 }
 

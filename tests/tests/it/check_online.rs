@@ -79,6 +79,50 @@ async fn all_is_well() {
     assert_eq!(said(&report, &format!("topic {topic}")), "ok 3 partitions\n");
 }
 
+/// Of which kind a plugin's values are is not known beforehand: people can see the types, and a version that is text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_targets_types_are_shown_and_a_version_that_is_text_is_warned_of() {
+    let (database, broker) = (migrated().await, kafka());
+    let topic = broker.topic(1).await;
+    let setup = setup(&database, &broker, &[&topic], "");
+    database
+        .execute(
+            "DROP TABLE settlements; CREATE TABLE settlements (payment_id text PRIMARY KEY, order_id integer, amount text,
+             status text, event_version text, created_at timestamptz)",
+        )
+        .await;
+    let (code, report) = check(&setup);
+    assert_eq!((code, &report["warnings"]), (0, &1.into()), "{report:#}");
+    let said = said(&report, "target settlements");
+    assert!(said.contains("order_id integer, amount text, "), "{said}");
+    assert!(
+        said.contains("warning `newer_by` compares event_version (text) as text: \"10\" is older than \"9\""),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_a_database_or_a_user_that_is_not_there() {
+    let (database, broker) = (migrated().await, kafka());
+    let topic = broker.topic(1).await;
+    let mut setup = setup(&database, &broker, &[&topic], "");
+    database.execute("DROP TABLE settlements").await;
+    let (code, report) = check(&setup);
+    let expected = "error table settlements: there is no such table; create it, or correct `table = \"settlements\"`";
+    assert_eq!((code, said(&report, "target settlements").starts_with(expected)), (2, true), "{report:#}");
+
+    let (base, _) = database.url().rsplit_once('/').unwrap();
+    setup.database_url = format!("{base}/not_there");
+    let (code, report) = check(&setup);
+    assert_eq!((code, &report["unreachable"]), (2, &0.into()), "{report:#}");
+    assert!(said(&report, "database").starts_with("error the server has no such database: "), "{report:#}");
+    for command in ["migrate", "status"] {
+        let output = host::run_once(&setup, &[command]);
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), log.contains("CREATE DATABASE")), (Some(2), true), "{command}: {log}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_that_forgets_what_the_topic_keeps() {
     let (database, broker) = (migrated().await, kafka());

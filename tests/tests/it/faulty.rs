@@ -15,8 +15,9 @@ use tidegate::{
     merge::{Cell, TableInfo, TableName, Target, TypedChange},
     record::TopicPartition,
     store::{
-        ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Registration,
-        RowKey, SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written,
+        ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Pending,
+        Registration, RowKey, SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal,
+        Tip, Written,
     },
 };
 use tokio::sync::Notify;
@@ -184,6 +185,9 @@ impl Store for FaultyStore {
     }
     async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.inner.schema_state().await
+    }
+    async fn pending(&self) -> Result<Pending, StoreError> {
+        self.inner.pending().await
     }
     async fn migrate(&self) -> Result<SchemaState, StoreError> {
         self.inner.migrate().await

@@ -28,9 +28,7 @@ impl Lane {
         .bind(sql::table(name));
         let rows = self.rows(Statement::Catalog, CONTEXT, query).await?;
         let Some(row) = rows.first() else {
-            let text =
-                format!("there is no table {name}; create it, or correct `table` (names are case-sensitive here)");
-            return Err(StoreError::fatal(Statement::Catalog, CONTEXT, text));
+            return Err(StoreError::no_table(name, " (names are case-sensitive here)"));
         };
         let oid: i64 = get(row, 0)?;
         let kind = table_kind(get(row, 3)?, get(row, 4)?, get(row, 5)?, get(row, 7)?);

@@ -27,8 +27,8 @@ use uuid::Uuid;
 use self::lane::Lane;
 pub use self::session::Timeouts;
 use super::{
-    ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Registration, RowKey,
-    SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written,
+    ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Pending, Registration,
+    RowKey, SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written,
     registration::unregistered,
 };
 use crate::{
@@ -75,6 +75,10 @@ impl Store for PostgresStore {
 
     async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.lane().await?.schema_state().await
+    }
+
+    async fn pending(&self) -> Result<Pending, StoreError> {
+        self.lane().await?.pending().await
     }
 
     async fn migrate(&self) -> Result<SchemaState, StoreError> {

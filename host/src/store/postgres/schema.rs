@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
 use super::{
-    super::{MIGRATIONS_TABLE, SchemaState, Statement, StoreError},
+    super::{MIGRATIONS_TABLE, Pending, SchemaState, Statement, StoreError, schema::CLASH_POSTGRES},
     fault::store_error,
     lane::Lane,
 };
@@ -25,6 +25,24 @@ impl Lane {
         let dirty = self.driver().dirty_version(MIGRATIONS_TABLE).await.map_err(failed)?;
         let applied = self.driver().list_applied_migrations(MIGRATIONS_TABLE).await.map_err(failed)?;
         Ok(SchemaState::of(&MIGRATIONS, &applied, dirty))
+    }
+
+    /// See [`super::super::Store::pending`].
+    pub(super) async fn pending(&mut self) -> Result<Pending, StoreError> {
+        const CONTEXT: &str = "look for names that are taken";
+        let (creates, indexes) = Pending::names(&MIGRATIONS, self.schema_state().await?.applied());
+        // Where CREATE puts things: the first schema of the search path that exists. A table is a type as well.
+        let query = sqlx::query(
+            "SELECT name FROM unnest($1::text[]) AS name WHERE EXISTS (SELECT FROM pg_class \
+             WHERE relname = name AND relnamespace = to_regnamespace(quote_ident(current_schema()))) \
+             OR EXISTS (SELECT FROM pg_type \
+             WHERE typname = name AND typnamespace = to_regnamespace(quote_ident(current_schema()))) ORDER BY 1",
+        )
+        .bind(creates.iter().chain(&indexes).cloned().collect::<Vec<String>>());
+        let rows = self.rows(Statement::Migrate, CONTEXT, query).await?;
+        let clashes: Result<Vec<String>, _> =
+            rows.iter().map(|row| Self::get(row, 0, Statement::Migrate, CONTEXT)).collect();
+        Ok(Pending { creates, clashes: clashes? })
     }
 
     /// See [`super::super::Store::migrate`].
@@ -47,10 +65,9 @@ fn failed(error: MigrateError) -> StoreError {
             let mut error = store_error(Statement::Migrate, CONTEXT, error);
             // duplicate_table, duplicate_object
             if matches!(error.sqlstate.as_deref(), Some("42P07" | "42710")) {
-                error.message.push_str(
-                    ": the schema holds something of that name that is not tidegate's; give tidegate a schema of its own: \
-                     CREATE SCHEMA tidegate, and add ?options=-c%20search_path%3Dtidegate,public to the database URL",
-                );
+                let text = ": the schema has something of that name that is not tidegate's; ";
+                error.message.push_str(text);
+                error.message.push_str(CLASH_POSTGRES);
             }
             error
         }

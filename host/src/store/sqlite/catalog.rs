@@ -37,10 +37,9 @@ impl Catalog<'_> {
 
 /// Asks for a table.
 pub(super) async fn table_info(conn: &mut SqliteConnection, name: &TableName) -> Result<TableInfo, StoreError> {
-    let missing =
-        |what: String| StoreError::fatal(Statement::Catalog, format!("read the catalog of table {name}"), what);
     if name.schema.as_deref().is_some_and(|schema| !schema.eq_ignore_ascii_case("main")) {
-        return Err(missing("SQLite has no schemas; name the table alone".into()));
+        let what = "SQLite has no schemas; name the table alone";
+        return Err(StoreError::fatal(Statement::Catalog, format!("table {name}"), what));
     }
     let mut catalog = Catalog { conn, table: name.name.clone() };
     let rows = catalog
@@ -49,7 +48,7 @@ pub(super) async fn table_info(conn: &mut SqliteConnection, name: &TableName) ->
         )
         .await?;
     let Some(row) = rows.first() else {
-        return Err(missing(format!("there is no such table; create it, or correct `table = \"{name}\"`")));
+        return Err(StoreError::no_table(name, ""));
     };
     let head =
         || -> Result<(String, String, bool), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)) };

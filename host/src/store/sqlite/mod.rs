@@ -23,8 +23,8 @@ use sqlx::{
 
 use self::{connection::SqliteLane, error::store_error, file::DatabaseFile};
 use super::{
-    ChainFault, Connection, ConsumerRow, ConsumerStatus, MIGRATIONS_TABLE, Registration, SchemaState, Statement, Store,
-    StoreError, TargetDuplicates, TargetTotal,
+    ChainFault, Connection, ConsumerRow, ConsumerStatus, MIGRATIONS_TABLE, Pending, Registration, SchemaState,
+    Statement, Store, StoreError, TargetDuplicates, TargetTotal,
 };
 use crate::{
     config::{Database, Dialect},
@@ -94,6 +94,21 @@ impl Store for SqliteStore {
         }
         let mut conn = self.file.connect(false).await?;
         self.state_of(&mut conn).await
+    }
+
+    async fn pending(&self) -> Result<Pending, StoreError> {
+        let (creates, indexes) = Pending::names(&MIGRATIONS, self.schema_state().await?.applied());
+        if !self.file.exists() {
+            return Ok(Pending { creates, clashes: vec![] });
+        }
+        let mut conn = self.file.connect(false).await?;
+        let there: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_master")
+            .fetch_all(&mut conn)
+            .await
+            .map_err(|error| store_error(Statement::Migrate, format!("read the schema of {}", self.place()), error))?;
+        let taken = |name: &&String| there.iter().any(|there| there.eq_ignore_ascii_case(name));
+        let clashes = creates.iter().chain(&indexes).filter(taken).cloned().collect();
+        Ok(Pending { creates, clashes })
     }
 
     async fn migrate(&self) -> Result<SchemaState, StoreError> {

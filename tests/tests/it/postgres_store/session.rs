@@ -155,11 +155,16 @@ async fn a_foreign_table_of_the_same_name_is_refused_with_the_way_out() {
     let store = PostgresStore::open(&url(database.url()), Timeouts::default()).unwrap();
     let error = store.migrate().await.unwrap_err();
     assert!(error.to_string().contains("search_path%3Dtidegate"), "{error}");
+    // Nothing needs to fail for it to be known.
+    let pending = store.pending().await.unwrap();
+    assert_eq!(pending.clashes, ["consumers"]);
+    assert!(pending.creates.iter().any(|name| name == "processed_messages"), "{pending:?}");
     // The way out works.
     database.execute("CREATE SCHEMA tidegate").await;
     let with = if database.url().contains('?') { "&" } else { "?" };
     let own = format!("{}{with}options=-c%20search_path%3Dtidegate,public", database.url());
     let store = PostgresStore::open(&url(&own), Timeouts::default()).unwrap();
+    assert_eq!(store.pending().await.unwrap().clashes, [""; 0]);
     assert_eq!(store.migrate().await.unwrap(), SchemaState::Current { version: 1 });
     assert_eq!(store.migrate().await.unwrap(), SchemaState::Current { version: 1 });
     database.execute("INSERT INTO tidegate.tidegate_migrations VALUES (9, 'later', now(), true, '', 0)").await;

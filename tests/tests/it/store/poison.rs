@@ -66,6 +66,11 @@ pub(super) async fn a_new_constraint_trips_the_breaker(f: &Fixture) {
     let mut batch = lane.prepare(&[(0, events)]);
     let error = lane.apply(&mut batch).await.unwrap_err();
     assert!(matches!(error, ApplyError::BreakerOpen { .. }), "{error}");
+    let reason = if f.is_sqlite() { "no" } else { "\"strict\"" };
+    assert!(
+        error.to_string().contains("the first: refused-by-database: ") && error.to_string().contains(reason),
+        "{error}"
+    );
     assert_eq!(error.class(), Class::Fatal);
     assert_eq!(f.number("SELECT count(*) FROM dead_letters").await, 0, "nothing is dead-lettered");
     assert_eq!((f.ledger().await, f.total("x").await), (1, 0), "nothing is committed");
