@@ -15,6 +15,7 @@ pub mod identity;
 mod instant;
 pub mod merge;
 pub mod metrics;
+mod outage;
 pub mod outcome;
 pub mod pipeline;
 pub mod plugin;

@@ -149,6 +149,10 @@ impl Apply {
         }
         drop(tips);
         self.shared.metrics.committed(applied.report.counts, effects(&applied.report), started.elapsed());
+        self.shared
+            .dead_letters
+            .add(applied.report.dead_letter_codes.values().sum(), applied.report.first_dead.as_ref());
+        self.shared.tell_dead_letters();
         // Invariant 1: the offsets go from the receipts to the group, and no other way.
         self.shared.source.commit(applied.receipts);
         applied.rest

@@ -15,6 +15,7 @@ use tokio::{
 
 use super::{
     apply::Apply,
+    dead_letters::DeadLetterLog,
     lane::{Phase, Shared},
     read,
     starts::Starts,
@@ -98,6 +99,7 @@ impl Consumer {
             health: Arc::clone(&parts.health),
             metrics: parts.metrics.clone(),
             connection: Mutex::default(),
+            outages: Mutex::default(),
         });
         let source = source(starts)?;
         let (phase, phases) = watch::channel(Phase::Running);
@@ -115,6 +117,7 @@ impl Consumer {
             tips,
             health: Arc::clone(&parts.health),
             metrics: parts.metrics,
+            dead_letters: DeadLetterLog::default(),
             phase: phases,
             failures,
         });
@@ -313,6 +316,8 @@ fn look(shared: &Shared, served: &watch::Receiver<Service>) {
             }
             thread::sleep(POLL);
         }
+        // What a burst left untold.
+        shared.tell_dead_letters();
         let ends = shared.source.watch();
         let tips = shared.tips.lock().unwrap_or_else(PoisonError::into_inner);
         for (partition, _) in shared.source.positions().assigned() {

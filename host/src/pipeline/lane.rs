@@ -1,6 +1,9 @@
 //! What the two halves of a lane share, and what passes between them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
@@ -16,7 +19,10 @@ use crate::{
     store::{Applier, PrepareContext, Prepared, Store, Tips},
 };
 
-use super::retry::{Failures, Next, jittered};
+use super::{
+    dead_letters::DeadLetterLog,
+    retry::{Failures, Next, jittered},
+};
 
 /// How far along its end a consumer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +48,7 @@ pub(super) struct Shared {
     pub(super) tips: Arc<Mutex<Tips>>,
     pub(super) health: Arc<ConsumerHealth>,
     pub(super) metrics: ConsumerMetrics,
+    pub(super) dead_letters: DeadLetterLog,
     pub(super) phase: watch::Receiver<Phase>,
     /// Where a lane says why the consumer must stop.
     pub(super) failures: mpsc::UnboundedSender<String>,
@@ -74,6 +81,13 @@ impl Shared {
 
     pub(super) fn tips(&self) -> MutexGuard<'_, Tips> {
         self.tips.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of dead letters, if it is time.
+    pub(super) fn tell_dead_letters(&self) {
+        if let Some(line) = self.dead_letters.due(Instant::now()) {
+            tracing::warn!(consumer = %self.name, "{line}");
+        }
     }
 
     pub(super) fn fail(&self, reason: String) {

@@ -9,6 +9,7 @@
 
 mod apply;
 mod consumer;
+mod dead_letters;
 mod in_time;
 mod lane;
 mod read;

@@ -19,6 +19,7 @@ use crate::{
     health::ConsumerHealth,
     identity::ConsumerName,
     metrics::ConsumerMetrics,
+    outage::Outages,
     record::TopicPartition,
     source::{LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
     store::{Connection, Statement, Store, StoreError, Tip, Tips},
@@ -40,6 +41,8 @@ pub(super) struct Starts {
     pub(super) health: Arc<ConsumerHealth>,
     pub(super) metrics: ConsumerMetrics,
     pub(super) connection: Mutex<Option<Box<dyn Connection>>>,
+    /// What the client was heard to say.
+    pub(super) outages: Mutex<Outages>,
 }
 
 /// Why no start point was found.
@@ -101,6 +104,10 @@ enum Origin {
 }
 
 impl Starts {
+    fn outage_begins(&self, trouble: &str) -> bool {
+        self.outages.lock().unwrap_or_else(PoisonError::into_inner).begins(Instant::now(), trouble)
+    }
+
     async fn resolve_one(
         &self,
         connection: &mut dyn Connection,
@@ -275,8 +282,21 @@ impl StartPoints for Starts {
             }
             Notice::Client(text) => {
                 self.metrics.client_event();
-                self.health.trouble(text.clone());
-                tracing::warn!(%consumer, "Kafka client: {text}");
+                if self.outage_begins(&text) {
+                    tracing::warn!(%consumer, "Kafka client: {text}");
+                } else {
+                    tracing::debug!(%consumer, "Kafka client: {text}");
+                }
+                self.health.trouble(text);
+            }
+            Notice::Away(text) => {
+                self.metrics.client_event();
+                if self.outage_begins("away") {
+                    tracing::warn!(%consumer, "Kafka does not answer, trying again until it does: {text}");
+                } else {
+                    tracing::debug!(%consumer, "Kafka does not answer: {text}");
+                }
+                self.health.trouble(text);
             }
         }
         let (read, stopped) = self.health.partitions();
@@ -349,6 +369,7 @@ mod tests {
             health: ConsumerHealth::new(consumer.clone(), 1),
             metrics: Metrics::new().consumer(&consumer),
             connection: Mutex::default(),
+            outages: Mutex::default(),
             consumer,
         }
     }

@@ -195,6 +195,8 @@ pub enum Notice {
     CommitFailed(String),
     /// The client said something that an operator may want to read.
     Client(String),
+    /// No broker is to be had, in the client's words. Comes again and again as long as it lasts.
+    Away(String),
 }
 
 /// A stream of records from partitions of topics, shared out among the members of a group.

@@ -343,6 +343,8 @@ impl Context {
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, fac: &str, message: &str) {
         match level {
+            // Comes to `error` as well, which tells it once.
+            _ if matches!(fac, "FAIL" | "ERROR") => tracing::debug!(target: "librdkafka", fac, "{message}"),
             RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
                 tracing::error!(target: "librdkafka", fac, "{message}");
             }
@@ -355,8 +357,17 @@ impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
         // Every end of a partition comes through here as well: hundreds a second on a live topic.
         if !matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::PartitionEOF)) {
-            self.starts.notice(Notice::Client(format!("{error}: {reason}")));
+            self.starts.notice(notice(&error, format!("{error}: {reason}")));
         }
+    }
+}
+
+/// A client's error for whoever reads notices.
+pub(super) fn notice(error: &KafkaError, text: String) -> Notice {
+    use RDKafkaErrorCode as C;
+    match error.rdkafka_error_code() {
+        Some(C::BrokerTransportFailure | C::AllBrokersDown | C::Resolve | C::OperationTimedOut) => Notice::Away(text),
+        _ => Notice::Client(text),
     }
 }
 

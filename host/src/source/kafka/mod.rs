@@ -25,7 +25,7 @@ use rdkafka::{
 };
 
 use self::{
-    context::{Context, list_of, offsets_of, unknown_topic},
+    context::{Context, list_of, notice, offsets_of, unknown_topic},
     ends::Ends,
     raw::{LaneQueue, Reading},
     topic_ids::{Standing, TopicIds},
@@ -37,6 +37,8 @@ use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
 const READ: usize = 512;
 /// How often a busy lane looks for offsets without records in its other partitions.
 const COMPARE: Duration = Duration::from_secs(1);
+/// What is being done while a topic's id is compared with its chain's.
+const CONFIRM: &str = "confirm the topics' ids";
 /// How long leaving the group may take.
 const LEAVING: Duration = Duration::from_secs(30);
 /// How long one look at the logs' ends may take; what was not reached comes next time.
@@ -101,7 +103,7 @@ impl KafkaSource {
                 self.consumer.subscribe(&topics).map_err(|error| fatal("subscribe to the topics", error))
             }
             Err(error) => {
-                self.context().starts.notice(Notice::Client(error.to_string()));
+                self.context().starts.notice(Notice::Away(error.to_string()));
                 Ok(())
             }
         }
@@ -165,7 +167,7 @@ impl KafkaSource {
         match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
             None => Ok(()),
             Some((topic, _)) => Err(SourceError {
-                context: "confirm the topics' ids".to_owned(),
+                context: CONFIRM.to_owned(),
                 message: unknown_topic(topic),
                 class: Class::Transient,
             }),
@@ -249,7 +251,7 @@ impl Source for KafkaSource {
             }
             Some(Err(error)) => match error.rdkafka_error_code() {
                 Some(RDKafkaErrorCode::Fatal) => return Err(fatal("poll the group", error)),
-                _ => self.context().starts.notice(Notice::Client(advice(&error))),
+                _ => self.context().starts.notice(notice(&error, advice(&error))),
             },
         }
         self.send_commits();
@@ -261,7 +263,9 @@ impl Source for KafkaSource {
         let assigned = self.positions().assigned();
         let topics = assigned.iter().map(|(partition, _)| Arc::clone(&partition.topic)).collect();
         if let Err(error) = self.ask_ids(&topics) {
-            self.context().starts.notice(Notice::Client(error.to_string()));
+            // A broker that does not know the topic has answered.
+            let notice = if error.context == CONFIRM { Notice::Client } else { Notice::Away };
+            self.context().starts.notice(notice(error.to_string()));
         }
         let mut ends = HashMap::new();
         if assigned.is_empty() {

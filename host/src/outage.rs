@@ -1,0 +1,45 @@
+//! What went wrong a moment ago and still does need not be told again. Pure; the clock comes in.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+/// So long without a word of it, and a trouble is taken for over. Longer than any pause between two tries.
+const OVER: Duration = Duration::from_secs(60);
+/// So many troubles are remembered.
+const MANY: usize = 64;
+
+/// Troubles that were told, with when each showed itself last.
+#[derive(Debug, Default)]
+pub(crate) struct Outages(HashMap<String, Instant>);
+
+impl Outages {
+    /// Whether a trouble is new: the first of its outage. `trouble` tells it from others; the words that follow
+    /// "(after", with which the Kafka client counts time and repetitions, do not.
+    pub(crate) fn begins(&mut self, now: Instant, trouble: &str) -> bool {
+        self.0.retain(|_, last| now.saturating_duration_since(*last) < OVER);
+        if self.0.len() >= MANY {
+            self.0.clear();
+        }
+        let trouble = trouble.split(" (after ").next().unwrap_or_default();
+        self.0.insert(trouble.to_owned(), now).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once() {
+        let mut outages = Outages::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(outages.begins(at(0), "refused (after 3ms in state CONNECT)"));
+        assert!(!outages.begins(at(50), "refused (after 0ms in state CONNECT, 1 identical error(s) suppressed)"));
+        assert!(outages.begins(at(51), "no such topic"), "another trouble");
+        assert!(!outages.begins(at(100), "refused"), "it went on all the time");
+        assert!(outages.begins(at(161), "refused"), "it was over for a minute");
+    }
+}
