@@ -10,6 +10,7 @@ use std::{
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
+    check::{self, danger::Danger},
     class::Class,
     config,
     health::{ConsumerHealth, ConsumerReport, Health},
@@ -55,6 +56,17 @@ pub enum StartError {
         /// What is wrong and what to do.
         refusal: String,
     },
+    /// The broker cannot be asked what the start has to know.
+    #[error("kafka {cluster}: {why}; how long its topics keep what is in them must be known before anything is read")]
+    Unasked {
+        /// Which cluster.
+        cluster: String,
+        /// The client's words.
+        why: String,
+    },
+    /// The ledger forgets what the topics may deliver again.
+    #[error("error[{}]: {}", Danger::RetentionTooShort.code(), .0.join("; "))]
+    Retention(Vec<String>),
     /// Targets that the catalog does not bear out.
     #[error("{}", .0.join("; "))]
     Targets(Vec<String>),
@@ -77,7 +89,10 @@ impl StartError {
             Self::Store(error) => error.class(),
             Self::Plugin(error) => error.class(),
             Self::Source(error) => error.class(),
-            Self::NoSuch { .. } | Self::Refused { .. } | Self::Targets(_) | Self::Thread(_) => Class::Fatal,
+            Self::Unasked { .. } => Class::Transient,
+            Self::NoSuch { .. } | Self::Refused { .. } | Self::Retention(_) | Self::Targets(_) | Self::Thread(_) => {
+                Class::Fatal
+            }
         }
     }
 }
@@ -107,7 +122,7 @@ impl App {
     }
 
     /// Starts every consumer. Returns at once: what keeps a consumer from starting is in [`health`](App::health); what
-    /// passes by itself (a database that is away) is tried again, anything else stops that consumer alone.
+    /// passes by itself (a database or a broker that is away) is tried again, anything else stops that consumer alone.
     ///
     /// # Errors
     /// Where the system gives no threads for computing.
@@ -267,6 +282,12 @@ impl Launch {
         let targets = resolve(store.as_ref(), settings).await?;
         let plugin = self.load_plugin().await?;
         ungranted(plugin.description(), &targets)?;
+        // R3.1: a ledger that forgets too early would let a replay in twice. Not known = not started.
+        let asked = check::retention_faults(cluster, settings).await;
+        let faults = asked.map_err(|why| StartError::Unasked { cluster: settings.kafka.clone(), why })?;
+        if !faults.is_empty() {
+            return Err(StartError::Retention(faults));
+        }
         let registration = Registration {
             name: settings.name.clone(),
             group: settings.group.clone(),

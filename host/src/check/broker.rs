@@ -15,7 +15,7 @@ use rdkafka::{
 };
 
 use super::retention::TopicRetention;
-use crate::config::KafkaCluster;
+use crate::{config::KafkaCluster, source::kafka::is_embedded};
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct TopicFacts {
     /// Its partitions; 0 = there is no such topic.
     pub(super) partitions: usize,
-    /// How long it keeps what is in it; `None` = the broker does not say (no right to ask, or no such call).
+    /// How long it keeps what is in it; `None` = the broker does not say (no right to ask, no such topic or call).
     pub(super) kept: Option<TopicRetention>,
 }
 
@@ -61,10 +61,10 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
     // Asking for a topic must not make it.
     config.set("allow.auto.create.topics", "false");
     let (asking, listed) = (config.clone(), names.clone());
-    let partitions = tokio::task::spawn_blocking(move || partitions(&asking, &listed))
+    let (partitions, embedded) = tokio::task::spawn_blocking(move || partitions(&asking, &listed))
         .await
         .map_err(|error| format!("the question was given up: {error}"))??;
-    let kept = retentions(&config, &names).await;
+    let kept = if embedded { BTreeMap::new() } else { retentions(&config, &names).await? };
     let facts = |name: String| {
         let facts =
             TopicFacts { partitions: partitions.get(&name).copied().unwrap_or(0), kept: kept.get(&name).copied() };
@@ -73,7 +73,8 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
     Ok(names.into_iter().map(facts).collect())
 }
 
-fn partitions(config: &ClientConfig, names: &[String]) -> Result<BTreeMap<String, usize>, String> {
+/// The topics' partitions, and whether the cluster is the client's embedded one.
+fn partitions(config: &ClientConfig, names: &[String]) -> Result<(BTreeMap<String, usize>, bool), String> {
     let quiet = Quiet::default();
     let consumer: BaseConsumer<Quiet> = config.create_with_context(quiet.clone()).map_err(|error| error.to_string())?;
     let mut found = BTreeMap::new();
@@ -87,25 +88,29 @@ fn partitions(config: &ClientConfig, names: &[String]) -> Result<BTreeMap<String
             found.insert(topic.name().to_owned(), topic.partitions().len());
         }
     }
-    Ok(found)
+    let embedded = consumer.client().fetch_cluster_id(PATIENCE).is_some_and(|id| is_embedded(&id));
+    Ok((found, embedded))
 }
 
-/// Absent = the broker did not say.
-async fn retentions(config: &ClientConfig, names: &[String]) -> BTreeMap<String, TopicRetention> {
-    let Ok(admin): Result<AdminClient<Quiet>, _> = config.create_with_context(Quiet::default()) else {
-        return BTreeMap::new();
-    };
+/// Absent = the broker would not say.
+///
+/// # Errors
+/// Why there was no answer.
+async fn retentions(config: &ClientConfig, names: &[String]) -> Result<BTreeMap<String, TopicRetention>, String> {
+    let quiet = Quiet::default();
+    let admin: AdminClient<Quiet> = config.create_with_context(quiet.clone()).map_err(|error| error.to_string())?;
     let resources: Vec<_> = names.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
-    let Ok(answers) = admin.describe_configs(&resources, &options).await else { return BTreeMap::new() };
-    answers
+    let answers = admin.describe_configs(&resources, &options).await.map_err(|error| quiet.why(&error))?;
+    let kept = answers
         .into_iter()
         .flatten()
         .filter_map(|resource| match &resource.specifier {
             OwnedResourceSpecifier::Topic(name) => Some((name.clone(), retention(&resource)?)),
             _ => None,
         })
-        .collect()
+        .collect();
+    Ok(kept)
 }
 
 /// From a topic's settings; `None` where one of them is missing or unreadable.

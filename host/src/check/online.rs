@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     class::Class,
-    config::{Config, Consumer},
+    config::{Config, Consumer, KafkaCluster},
     merge::{ColumnType, FaultKind, Guard, TableName, Target, TargetFault, check_together, resolve},
     store::{self, SchemaState, Statement, Store, StoreError},
 };
@@ -25,23 +25,15 @@ pub async fn check(config: &Config, plugins: &Plugins, report: &mut Report) {
     databases(config, plugins, report).await;
 }
 
-/// Only R3.1, for the start of a host: what is wrong with the ledger's retention, by consumer. A broker that cannot be
-/// asked is no reason: `check --online` asks it again.
-pub async fn retention_faults(config: &Config) -> Vec<String> {
-    let mut faults = vec![];
-    for (cluster, names) in topics_by_cluster(config) {
-        let Some(kafka) = config.kafka.get(cluster) else { continue };
-        let Ok(facts) = broker::topics(kafka, names).await else { continue };
-        for consumer in config.consumers.iter().filter(|consumer| consumer.kafka == cluster) {
-            for topic in &consumer.topics {
-                let kept = facts.get(&topic.name).and_then(|facts| facts.kept);
-                if let Some(fault) = kept.and_then(|kept| retention::too_short(&topic.name, kept, consumer.ledger)) {
-                    faults.push(format!("consumer {}: {fault}", consumer.name));
-                }
-            }
-        }
-    }
-    faults
+/// Only R3.1, for one consumer before it reads anything: what is wrong with its ledger's retention. Asks the broker.
+///
+/// # Errors
+/// Why the broker cannot be asked: then nothing is known, and it is to be asked again.
+pub async fn retention_faults(cluster: &KafkaCluster, consumer: &Consumer) -> Result<Vec<String>, String> {
+    let names = consumer.topics.iter().map(|topic| topic.name.clone()).collect();
+    let facts = broker::topics(cluster, names).await?;
+    let kept = facts.iter().filter_map(|(name, facts)| Some((name, facts.kept?)));
+    Ok(kept.filter_map(|(name, kept)| retention::too_short(name, kept, consumer.ledger)).collect())
 }
 
 fn topics_by_cluster(config: &Config) -> BTreeMap<&str, Vec<String>> {

@@ -1,6 +1,6 @@
 //! `tidegate run`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,10 +10,13 @@ use super::{
 };
 use crate::{
     app::App,
-    check,
+    check::{self, danger::Danger},
     config::{Config, Diagnostic},
     http::{Server, View},
 };
+
+/// How long brokers may take at start.
+const ASKING: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
     match configuration(arguments) {
@@ -88,12 +91,10 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
 
 /// Everything that runs: the consumers, and what shows them.
 async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
-    // R3.1: a ledger that forgets too early would let a replay in twice.
-    let faults = check::retention_faults(&config).await;
+    // What a person should learn at once. Each consumer asks again before it reads anything: the broker may be away now.
+    let faults = tokio::time::timeout(ASKING, retention_faults(&config)).await.unwrap_or_default();
     if !faults.is_empty() {
-        for fault in faults {
-            complain(&format!("error[TG004]: {fault}"));
-        }
+        faults.iter().for_each(|fault| complain(fault));
         return Err(Exit::Invalid);
     }
     let listen = config.http.listen;
@@ -114,4 +115,16 @@ async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
             Err(Exit::Environment)
         }
     }
+}
+
+/// R3.1, of all consumers, as far as brokers answer.
+async fn retention_faults(config: &Config) -> Vec<String> {
+    let mut faults = vec![];
+    for consumer in &config.consumers {
+        let Some(cluster) = config.kafka.get(&consumer.kafka) else { continue };
+        let found = check::retention_faults(cluster, consumer).await.unwrap_or_default();
+        let code = Danger::RetentionTooShort.code();
+        faults.extend(found.iter().map(|fault| format!("error[{code}]: consumer {}: {fault}", consumer.name)));
+    }
+    faults
 }

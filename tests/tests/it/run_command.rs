@@ -3,7 +3,13 @@
 use tidegate_tests::{
     Message,
     host::{self, HostProcess, Setup},
-    kafka, postgres, wait,
+    kafka, postgres,
+    services::free_port,
+    wait,
+};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
 };
 
 /// A consumer of the settlement plugin whose target is `table`.
@@ -44,6 +50,50 @@ async fn a_process_whose_consumers_cannot_run_ends_with_1() {
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+    }
+}
+
+/// Makes a broker reachable at a port of this machine.
+async fn forward(port: u16, broker: String) {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    loop {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let broker = broker.clone();
+        tokio::spawn(async move {
+            let mut server = TcpStream::connect(&broker).await.unwrap();
+            let _ = copy_bidirectional(&mut client, &mut server).await;
+        });
+    }
+}
+
+/// The topic keeps more than the ledger remembers; the broker that knows it comes only after the host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_that_forgets_too_early_is_refused_by_a_broker_that_comes_later() {
+    let (database, broker) = (postgres().await, kafka());
+    database.execute(tidegate_tests::workload::SETTLEMENTS).await;
+    let topic = broker.topic_with(1, &[("retention.ms", "-1")]).await;
+    broker.producer(&[]).send(&topic, [Message::new("never read")]);
+    for (retention, runs) in [("30d", false), ("forever", true)] {
+        let port = free_port().unwrap();
+        let ledger = format!("ledger = {{ retention = \"{retention}\" }}\ntopics =");
+        let setup = Setup::new(database.url(), &broker, consumer(&topic, "settlements").replace("topics =", &ledger))
+            .with_kafka("bootstrap.servers", &format!("127.0.0.1:{port}"));
+        assert!(host::run_once(&setup, &["migrate"]).status.success());
+        let mut host = HostProcess::start("host", &setup);
+        // Nobody answers, and the host has gone on without an answer.
+        wait::until_true("the host has started", async || host.get("/livez").await.is_some()).await;
+        let forward = tokio::spawn(forward(port, broker.bootstrap().to_owned()));
+        if runs {
+            host.ready().await;
+            host.terminate();
+            assert_eq!(host.wait().code(), Some(0), "{}", host.log());
+        } else {
+            assert_eq!(host.wait().code(), Some(1), "{}", host.log());
+            assert!(host.log().contains("error[TG004]") && host.log().contains("\"forever\""), "{}", host.log());
+            assert_eq!(database.number("SELECT count(*) FROM checkpoints").await, 0, "nothing has begun");
+            assert_eq!(broker.committed(&topic, &topic), [None]);
+        }
+        forward.abort();
     }
 }
 

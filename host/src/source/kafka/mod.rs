@@ -24,6 +24,7 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
 };
 
+pub use self::topic_ids::is_embedded;
 use self::{
     context::{Context, list_of, notice, offsets_of, unknown_topic},
     ends::Ends,

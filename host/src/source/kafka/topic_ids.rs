@@ -22,6 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How the client's embedded test broker begins its cluster id. It swallows every admin request, so it is not asked.
 const EMBEDDED: &str = "mockCluster";
 
+/// Whether the cluster of this id is the client's embedded test broker, which answers no admin request.
+#[must_use]
+pub fn is_embedded(cluster_id: &str) -> bool {
+    cluster_id.starts_with(EMBEDDED)
+}
+
 /// How topic ids are found out, decided once at start.
 #[derive(Debug)]
 pub(super) struct TopicIds {
@@ -55,7 +61,7 @@ impl TopicIds {
             message: "no broker answered; check bootstrap.servers, security.protocol and the network".to_owned(),
             class: Class::Transient,
         })?;
-        let asked = !cluster_id.starts_with(EMBEDDED);
+        let asked = !is_embedded(&cluster_id);
         Ok(Self { cluster_id, asked, missing: Mutex::default() })
     }
 
