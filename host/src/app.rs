@@ -3,8 +3,8 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tokio::{sync::watch, task::JoinHandle};
@@ -12,18 +12,19 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     check::{self, danger::Danger},
     class::Class,
-    config,
+    config::{self, KafkaCluster},
     health::{ConsumerHealth, ConsumerReport, Health},
     identity::ConsumerName,
     merge::{self, Target},
     metrics::{ConsumerMetrics, Metrics},
+    outage::Outages,
     pipeline::{Consumer, Parts},
     plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError, Runtime},
     source::{
-        Source, SourceError,
+        PartitionName, Source, SourceError,
         kafka::{ClientOptions, KafkaSource},
     },
-    store::{self, Applier, Policy, Registration, Store, StoreError},
+    store::{self, Applier, Policy, Registration, Statement, Store, StoreError},
 };
 
 /// The longest pause between two tries to start a consumer.
@@ -56,20 +57,23 @@ pub enum StartError {
         /// What is wrong and what to do.
         refusal: String,
     },
-    /// The broker cannot be asked what the start has to know.
-    #[error("kafka {cluster}: {why}; how long its topics keep what is in them must be known before anything is read")]
-    Unasked {
-        /// Which cluster.
-        cluster: String,
-        /// The client's words.
-        why: String,
-    },
     /// The ledger forgets what the topics may deliver again.
     #[error("error[{}]: {}", Danger::RetentionTooShort.code(), .0.join("; "))]
     Retention(Vec<String>),
     /// Targets that the catalog does not bear out.
     #[error("{}", .0.join("; "))]
     Targets(Vec<String>),
+    /// The broker cannot be asked about the consumer's topics.
+    #[error("Kafka {servers} does not answer, asking again until it does: {why}")]
+    Away {
+        /// Where.
+        servers: String,
+        /// In the client's words.
+        why: String,
+    },
+    /// None of the consumer's topics is there; each with the way out.
+    #[error("{}", .0.join("; "))]
+    NoTopic(Vec<String>),
     /// The plugin.
     #[error("{0}")]
     Plugin(#[from] PluginError),
@@ -89,12 +93,43 @@ impl StartError {
             Self::Store(error) => error.class(),
             Self::Plugin(error) => error.class(),
             Self::Source(error) => error.class(),
-            Self::Unasked { .. } => Class::Transient,
-            Self::NoSuch { .. } | Self::Refused { .. } | Self::Retention(_) | Self::Targets(_) | Self::Thread(_) => {
+            Self::Away { .. } | Self::NoTopic(_) => Class::Transient,
+            Self::NoSuch { .. } | Self::Refused { .. } | Self::Targets(_) | Self::Retention(_) | Self::Thread(_) => {
                 Class::Fatal
             }
         }
     }
+
+    /// Who has to put right what does not pass by itself.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        let configuration = match self {
+            Self::Store(error) => error.refused().is_some() || error.statement == Statement::Catalog,
+            Self::Plugin(error) => !matches!(error, PluginError::Host { .. }),
+            Self::Thread(_) | Self::Away { .. } => false,
+            _ => true,
+        };
+        if configuration { Fault::Configuration } else { Fault::Environment }
+    }
+
+    /// What tells one trouble from another, whatever words it comes in.
+    fn trouble(&self) -> String {
+        match self {
+            Self::Away { servers, .. } => servers.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Why a consumer ended that nobody told to. The worst is the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// It did not start: configuration, plugin, or what the database has of tables and schema.
+    Configuration,
+    /// It did not start: the machine, the database.
+    Environment,
+    /// It ran.
+    Running,
 }
 
 /// Consumers that run. Dropped without [`drain`](App::drain) they stop as in a crash.
@@ -108,6 +143,7 @@ pub struct App {
 /// One consumer's place: its state, and itself once it runs.
 struct Slot {
     consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
+    fault: Arc<OnceLock<Fault>>,
     task: JoinHandle<()>,
 }
 
@@ -143,10 +179,13 @@ impl App {
                 metrics: metrics.consumer(&consumer.name),
                 health: Arc::clone(&health),
                 consumer: Arc::default(),
+                fault: Arc::default(),
+                plugin: tokio::sync::OnceCell::new(),
                 draining: draining.clone(),
             };
             healths.push(health);
-            slots.push(Slot { consumer: Arc::clone(&launch.consumer), task: tokio::spawn(launch.run()) });
+            let (consumer, fault) = (Arc::clone(&launch.consumer), Arc::clone(&launch.fault));
+            slots.push(Slot { consumer, fault, task: tokio::spawn(launch.run()) });
         }
         Ok(Self { slots, health: Health::new(healths), metrics, drain })
     }
@@ -173,6 +212,12 @@ impl App {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// The worst reason for which a consumer has ended by itself.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.slots.iter().filter_map(|slot| slot.fault.get().copied()).max()
     }
 
     /// What works and what does not.
@@ -226,6 +271,9 @@ struct Launch {
     metrics: ConsumerMetrics,
     health: Arc<ConsumerHealth>,
     consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
+    fault: Arc<OnceLock<Fault>>,
+    /// Compiled once, however often the start is tried.
+    plugin: tokio::sync::OnceCell<Arc<dyn Plugin>>,
     draining: watch::Receiver<bool>,
 }
 
@@ -238,6 +286,7 @@ impl Launch {
     async fn run(self) {
         let mut draining = self.draining.clone();
         let mut pause = Duration::from_millis(100);
+        let mut outages = Outages::default();
         let consumer = loop {
             let started = tokio::select! {
                 started = self.start() => started,
@@ -250,9 +299,14 @@ impl Launch {
             let name = &self.settings().name;
             if error.class() != Class::Transient {
                 tracing::error!(consumer = %name, "does not start: {error}");
+                let _ = self.fault.set(error.fault());
                 return self.health.stopped(error.to_string());
             }
-            tracing::warn!(consumer = %name, "cannot start yet: {error}");
+            if outages.begins(Instant::now(), &error.trouble()) {
+                tracing::warn!(consumer = %name, "cannot start yet: {error}");
+            } else {
+                tracing::debug!(consumer = %name, "cannot start yet: {error}");
+            }
             self.health.trouble(error.to_string());
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -262,7 +316,9 @@ impl Launch {
         };
         *locked(&self.consumer) = Some(Arc::clone(&consumer));
         tokio::select! {
-            () = consumer.ended() => {}
+            () = consumer.ended() => {
+                let _ = self.fault.set(Fault::Running);
+            }
             () = drained(&mut draining) => consumer.drain().await,
         }
     }
@@ -282,12 +338,7 @@ impl Launch {
         let targets = resolve(store.as_ref(), settings).await?;
         let plugin = self.load_plugin().await?;
         ungranted(plugin.description(), &targets)?;
-        // R3.1: a ledger that forgets too early would let a replay in twice. Not known = not started.
-        let asked = check::retention_faults(cluster, settings).await;
-        let faults = asked.map_err(|why| StartError::Unasked { cluster: settings.kafka.clone(), why })?;
-        if !faults.is_empty() {
-            return Err(StartError::Retention(faults));
-        }
+        self.ask_for_topics(cluster).await?;
         let registration = Registration {
             name: settings.name.clone(),
             group: settings.group.clone(),
@@ -327,8 +378,36 @@ impl Launch {
         })
     }
 
-    /// Compiling takes seconds of CPU time: not on an async worker.
+    /// Whether the topics are there, and R3.1: a ledger that forgets too early would let a replay in twice. Not known =
+    /// not started. Where only some are missing, the others are consumed.
+    async fn ask_for_topics(&self, cluster: &KafkaCluster) -> Result<(), StartError> {
+        let (settings, servers) = (self.settings(), check::servers(cluster));
+        let asking = format!("asking Kafka {servers} for the retention of its topics");
+        tracing::info!(consumer = %settings.name, "{asking}");
+        self.health.trouble(asking);
+        let topics = check::topics_of(cluster, settings).await;
+        let topics = topics.map_err(|why| StartError::Away { servers: servers.to_owned(), why })?;
+        let missing: Vec<_> = topics.missing.iter().map(|topic| check::no_topic(topic, cluster)).collect();
+        if missing.len() == settings.topics.len() {
+            return Err(StartError::NoTopic(missing));
+        }
+        for (topic, why) in topics.missing.iter().zip(missing) {
+            tracing::warn!(consumer = %settings.name, "{why}");
+            self.health.waiting(&[PartitionName { topic: topic.as_str().into(), partition: 0 }], &why);
+        }
+        for topic in topics.unknown {
+            let name = &settings.name;
+            tracing::warn!(consumer = %name, "the broker does not say how long topic {topic} keeps what is in it: it is not checked that the ledger remembers longer");
+        }
+        if topics.too_short.is_empty() { Ok(()) } else { Err(StartError::Retention(topics.too_short)) }
+    }
+
     async fn load_plugin(&self) -> Result<Arc<dyn Plugin>, PluginError> {
+        self.plugin.get_or_try_init(|| self.compile_plugin()).await.cloned()
+    }
+
+    /// Compiling takes seconds of CPU time: not on an async worker.
+    async fn compile_plugin(&self) -> Result<Arc<dyn Plugin>, PluginError> {
         let (plugins, config, index) = (Arc::clone(&self.plugins), Arc::clone(&self.config), self.index);
         let loaded = tokio::task::spawn_blocking(move || plugins(&config.consumers[index])).await;
         loaded.unwrap_or_else(|panic| Err(PluginError::Host { message: panic.to_string() }))
@@ -376,4 +455,33 @@ fn ungranted(description: &Description, targets: &[Target]) -> Result<(), Plugin
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_to_put_it_right() {
+        let configuration = [
+            StartError::Refused { place: "db".into(), refusal: "run `tidegate migrate`".into() },
+            StartError::Targets(vec!["no unique index".into()]),
+            StartError::Retention(vec!["too short".into()]),
+            StartError::Plugin(PluginError::Load { path: "x.wasm".into(), message: "there is no such file".into() }),
+            StartError::Store(StoreError::fatal(Statement::Catalog, "table t", "there is no such table")),
+        ];
+        for error in configuration {
+            assert_eq!((error.class(), error.fault()), (Class::Fatal, Fault::Configuration), "{error}");
+        }
+        let environment = [
+            StartError::Thread(io::Error::other("no thread")),
+            StartError::Store(StoreError::fatal(Statement::Connect, "lock", "another process")),
+            StartError::Plugin(PluginError::Host { message: "panic".into() }),
+        ];
+        for error in environment {
+            assert_eq!((error.class(), error.fault()), (Class::Fatal, Fault::Environment), "{error}");
+        }
+        let away = |why: &str| StartError::Away { servers: "a:1".into(), why: why.into() };
+        assert_eq!((away("x").class(), away("x").trouble()), (Class::Transient, away("y").trouble()));
+    }
 }

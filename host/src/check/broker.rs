@@ -27,6 +27,8 @@ pub(super) struct TopicFacts {
     pub(super) partitions: usize,
     /// How long it keeps what is in it; `None` = the broker does not say (no right to ask, no such topic or call).
     pub(super) kept: Option<TopicRetention>,
+    /// The cluster is the client's embedded test broker, which keeps nothing and swallows every admin request.
+    pub(super) embedded: bool,
 }
 
 /// Keeps librdkafka's own complaints from the terminal, and the last one for the message.
@@ -66,8 +68,8 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
         .map_err(|error| format!("the question was given up: {error}"))??;
     let kept = if embedded { BTreeMap::new() } else { retentions(&config, &names).await? };
     let facts = |name: String| {
-        let facts =
-            TopicFacts { partitions: partitions.get(&name).copied().unwrap_or(0), kept: kept.get(&name).copied() };
+        let partitions = partitions.get(&name).copied().unwrap_or(0);
+        let facts = TopicFacts { partitions, kept: kept.get(&name).copied(), embedded };
         (name, facts)
     };
     Ok(names.into_iter().map(facts).collect())

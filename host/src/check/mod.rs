@@ -8,7 +8,9 @@ mod online;
 mod probe;
 mod report;
 mod retention;
+mod start;
 
 pub use offline::{Load, Plugins, check as offline};
-pub use online::{check as online, retention_faults};
+pub use online::check as online;
 pub use report::{Line, Mark, Report};
+pub use start::{Topics, no_topic, servers, topics_of};

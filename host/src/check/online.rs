@@ -10,10 +10,11 @@ use super::{
     broker::{self, TopicFacts},
     danger::Danger,
     retention,
+    start::{CREATE_IT, servers},
 };
 use crate::{
     class::Class,
-    config::{Config, Consumer, KafkaCluster},
+    config::{Config, Consumer},
     merge::{ColumnType, FaultKind, Guard, TableName, Target, TargetFault, check_together, resolve},
     store::{self, SchemaState, Statement, Store, StoreError},
 };
@@ -23,17 +24,6 @@ pub async fn check(config: &Config, plugins: &Plugins, report: &mut Report) {
     report.online();
     brokers(config, report).await;
     databases(config, plugins, report).await;
-}
-
-/// Only R3.1, for one consumer before it reads anything: what is wrong with its ledger's retention. Asks the broker.
-///
-/// # Errors
-/// Why the broker cannot be asked: then nothing is known, and it is to be asked again.
-pub async fn retention_faults(cluster: &KafkaCluster, consumer: &Consumer) -> Result<Vec<String>, String> {
-    let names = consumer.topics.iter().map(|topic| topic.name.clone()).collect();
-    let facts = broker::topics(cluster, names).await?;
-    let kept = facts.iter().filter_map(|(name, facts)| Some((name, facts.kept?)));
-    Ok(kept.filter_map(|(name, kept)| retention::too_short(name, kept, consumer.ledger)).collect())
 }
 
 fn topics_by_cluster(config: &Config) -> BTreeMap<&str, Vec<String>> {
@@ -50,12 +40,12 @@ async fn brokers(config: &Config, report: &mut Report) {
     for (cluster, names) in topics_by_cluster(config) {
         let about = format!("kafka {cluster}");
         let Some(kafka) = config.kafka.get(cluster) else { continue };
-        let servers = kafka.properties.get("bootstrap.servers").cloned().unwrap_or_default();
+        let servers = servers(kafka);
         match broker::topics(kafka, names).await {
             Ok(facts) => {
                 report.ok(&about, "broker", format!("{servers} answers"));
                 for consumer in config.consumers.iter().filter(|consumer| consumer.kafka == cluster) {
-                    topics(consumer, &facts, report);
+                    topics(consumer, servers, &facts, report);
                 }
             }
             Err(why) => {
@@ -68,14 +58,19 @@ async fn brokers(config: &Config, report: &mut Report) {
     }
 }
 
-fn topics(consumer: &Consumer, facts: &BTreeMap<String, TopicFacts>, report: &mut Report) {
+fn topics(consumer: &Consumer, servers: &str, facts: &BTreeMap<String, TopicFacts>, report: &mut Report) {
     let about = consumer.name.as_str();
     for topic in &consumer.topics {
         let subject = format!("topic {}", topic.name);
         let Some(facts) = facts.get(&topic.name) else { continue };
         if facts.partitions == 0 {
-            let help = "create it, or correct the name in `topics`; tidegate never creates topics";
-            report.add(Mark::Error, about, &subject, "the broker has no such topic", Some(help.to_owned()));
+            report.add(
+                Mark::Error,
+                about,
+                &subject,
+                format!("does not exist on {servers}"),
+                Some(CREATE_IT.to_owned()),
+            );
             report.unknown(Danger::RetentionTooShort);
             continue;
         }

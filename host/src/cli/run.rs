@@ -1,6 +1,6 @@
 //! `tidegate run`.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -9,14 +9,10 @@ use super::{
     console::{block_on, complain, configuration},
 };
 use crate::{
-    app::App,
-    check::{self, danger::Danger},
+    app::{App, Fault},
     config::{Config, Diagnostic},
     http::{Server, View},
 };
-
-/// How long brokers may take at start.
-const ASKING: Duration = Duration::from_secs(3);
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
     match configuration(arguments) {
@@ -69,7 +65,11 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
         () = app.ended() => {
             // Each has logged why. A supervisor may try again; a process without a consumer would only look alive.
             tracing::error!("no consumer runs any more");
-            Exit::Failed
+            match app.fault() {
+                Some(Fault::Configuration) => Exit::Invalid,
+                Some(Fault::Environment) => Exit::Environment,
+                Some(Fault::Running) | None => Exit::Failed,
+            }
         }
         _ = signals.next() => {
             tracing::info!("draining: finishing what is at hand; another signal forces");
@@ -91,12 +91,6 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
 
 /// Everything that runs: the consumers, and what shows them.
 async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
-    // What a person should learn at once. Each consumer asks again before it reads anything: the broker may be away now.
-    let faults = tokio::time::timeout(ASKING, retention_faults(&config)).await.unwrap_or_default();
-    if !faults.is_empty() {
-        faults.iter().for_each(|fault| complain(fault));
-        return Err(Exit::Invalid);
-    }
     let listen = config.http.listen;
     let app = App::start(config).map_err(|error| {
         complain(&format!("cannot start: {error}"));
@@ -115,16 +109,4 @@ async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
             Err(Exit::Environment)
         }
     }
-}
-
-/// R3.1, of all consumers, as far as brokers answer.
-async fn retention_faults(config: &Config) -> Vec<String> {
-    let mut faults = vec![];
-    for consumer in &config.consumers {
-        let Some(cluster) = config.kafka.get(&consumer.kafka) else { continue };
-        let found = check::retention_faults(cluster, consumer).await.unwrap_or_default();
-        let code = Danger::RetentionTooShort.code();
-        faults.extend(found.iter().map(|fault| format!("error[{code}]: consumer {}: {fault}", consumer.name)));
-    }
-    faults
 }

@@ -69,6 +69,11 @@ impl Pending {
         names
     }
 
+    /// Those names that must be free. The list of migrations itself may be there already, empty, from a try that failed.
+    pub(super) fn taking<'a>(creates: &'a [String], indexes: &'a [String]) -> impl Iterator<Item = &'a String> {
+        creates.iter().chain(indexes).filter(|name| *name != MIGRATIONS_TABLE)
+    }
+
     /// Why `migrate` would fail, with the way out; `None` where no name is taken. `way_out` is the dialect's.
     #[must_use]
     pub fn refusal(&self, dialect: Dialect) -> Option<String> {

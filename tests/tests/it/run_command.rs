@@ -33,20 +33,20 @@ key = ["payment_id"]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_whose_consumers_cannot_run_ends_with_1() {
+async fn a_process_whose_configuration_does_not_fit_ends_with_2() {
     let (database, broker) = (postgres().await, kafka());
     let topic = broker.topic(1).await;
     let setup = Setup::new(database.url(), &broker, consumer(&topic, "not_there"));
     let output = host::run_once(&setup, &["run"]);
     let log = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "no schema: {log}");
+    assert_eq!(output.status.code(), Some(2), "no schema: {log}");
     assert!(log.contains("tidegate migrate"), "{log}");
 
     assert!(host::run_once(&setup, &["migrate"]).status.success());
     let output = host::run_once(&setup, &["run", "--log-format", "json"]);
     let log = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "no table: {log}");
-    assert!(log.contains("not_there"), "{log}");
+    assert_eq!(output.status.code(), Some(2), "no table: {log}");
+    assert!(log.contains("table not_there: there is no such table; create it"), "{log}");
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
@@ -88,13 +88,46 @@ async fn a_ledger_that_forgets_too_early_is_refused_by_a_broker_that_comes_later
             host.terminate();
             assert_eq!(host.wait().code(), Some(0), "{}", host.log());
         } else {
-            assert_eq!(host.wait().code(), Some(1), "{}", host.log());
+            assert_eq!(host.wait().code(), Some(2), "{}", host.log());
             assert!(host.log().contains("error[TG004]") && host.log().contains("\"forever\""), "{}", host.log());
             assert_eq!(database.number("SELECT count(*) FROM checkpoints").await, 0, "nothing has begun");
             assert_eq!(broker.committed(&topic, &topic), [None]);
         }
         forward.abort();
     }
+}
+
+/// While broker and topic are away the process shows why, from the first moment on, and says it once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_host_waits_for_is_shown_at_once() {
+    let (database, broker) = (postgres().await, kafka());
+    database.execute(tidegate_tests::workload::SETTLEMENTS).await;
+    let topic = format!("{}-misspelt", broker.topic(1).await);
+    let here = Setup::new(database.url(), &broker, consumer(&topic, "settlements"));
+    assert!(host::run_once(&here, &["migrate"]).status.success());
+
+    let away = here.clone().with_kafka("bootstrap.servers", "127.0.0.1:1");
+    let host = HostProcess::start("away", &away);
+    let warned = "WARN cannot start yet: Kafka 127.0.0.1:1 does not answer";
+    wait::until("the outage is told", async || host.log().matches("cannot start yet").count(), |n| *n > 0).await;
+    let log = host.log();
+    let asking = log.find("asking Kafka 127.0.0.1:1 for the retention of its topics").expect(&log);
+    assert!(asking < log.find("cannot start yet").unwrap(), "{log}");
+    assert!(log.contains(warned) && !log.contains("fac="), "{log}");
+    assert_eq!(host.get("/livez").await.expect("HTTP answers").status, 200);
+    let ready = host.get("/readyz").await.expect("HTTP answers");
+    assert!(ready.status == 503 && ready.body.contains("Kafka 127.0.0.1:1"), "{ready:?}");
+    drop(host);
+
+    let host = HostProcess::start("misspelt", &here);
+    let expected = format!("topic {topic} does not exist on {}: create it", broker.bootstrap());
+    wait::until("the topic is missed", async || host.log().matches(&expected).count(), |n| *n > 0).await;
+    wait::until(
+        "it is in /readyz",
+        async || host.get("/readyz").await.map(|r| r.body).unwrap_or_default(),
+        |text| text.contains(&expected),
+    )
+    .await;
 }
 
 /// A lane that waits for somebody's lock cannot drain: one signal is not enough, and the second must be.

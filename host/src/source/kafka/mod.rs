@@ -167,11 +167,9 @@ impl KafkaSource {
         self.stop_changed(&standings);
         match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
             None => Ok(()),
-            Some((topic, _)) => Err(SourceError {
-                context: CONFIRM.to_owned(),
-                message: unknown_topic(topic),
-                class: Class::Transient,
-            }),
+            Some((topic, _)) => {
+                Err(SourceError { context: CONFIRM.to_owned(), message: unknown_topic(topic), class: Class::Transient })
+            }
         }
     }
 }

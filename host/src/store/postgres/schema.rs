@@ -38,7 +38,7 @@ impl Lane {
              OR EXISTS (SELECT FROM pg_type \
              WHERE typname = name AND typnamespace = to_regnamespace(quote_ident(current_schema()))) ORDER BY 1",
         )
-        .bind(creates.iter().chain(&indexes).cloned().collect::<Vec<String>>());
+        .bind(Pending::taking(&creates, &indexes).cloned().collect::<Vec<String>>());
         let rows = self.rows(Statement::Migrate, CONTEXT, query).await?;
         let clashes: Result<Vec<String>, _> =
             rows.iter().map(|row| Self::get(row, 0, Statement::Migrate, CONTEXT)).collect();

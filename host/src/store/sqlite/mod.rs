@@ -107,7 +107,7 @@ impl Store for SqliteStore {
             .await
             .map_err(|error| store_error(Statement::Migrate, format!("read the schema of {}", self.place()), error))?;
         let taken = |name: &&String| there.iter().any(|there| there.eq_ignore_ascii_case(name));
-        let clashes = creates.iter().chain(&indexes).filter(taken).cloned().collect();
+        let clashes = Pending::taking(&creates, &indexes).filter(taken).cloned().collect();
         Ok(Pending { creates, clashes })
     }
 
