@@ -46,8 +46,8 @@ pub enum StartError {
         /// The name.
         name: String,
     },
-    /// The database.
-    #[error("{0}")]
+    /// The database; with the way out where it refuses what `url` asks for.
+    #[error("{}", database_words(.0))]
     Store(#[from] StoreError),
     /// The schema, or the consumer's row, is not what this binary or plugin needs.
     #[error("database {place}: {refusal}")]
@@ -83,6 +83,13 @@ pub enum StartError {
     /// The system gives no thread.
     #[error("start a thread: {0}")]
     Thread(#[from] io::Error),
+}
+
+fn database_words(error: &StoreError) -> String {
+    match error.refused() {
+        Some((what, way_out)) => format!("{what}: {error}; {way_out}"),
+        None => error.to_string(),
+    }
 }
 
 impl StartError {
@@ -473,6 +480,13 @@ mod tests {
         for error in configuration {
             assert_eq!((error.class(), error.fault()), (Class::Fatal, Fault::Configuration), "{error}");
         }
+        let refused = StoreError {
+            sqlstate: Some("3D000".to_owned()),
+            ..StoreError::fatal(Statement::Connect, "connect to db:5432/shop", "database \"shop\" does not exist")
+        };
+        let refused = StartError::Store(refused);
+        assert_eq!((refused.class(), refused.fault()), (Class::Fatal, Fault::Configuration));
+        assert!(refused.to_string().contains("CREATE DATABASE"), "{refused}");
         let environment = [
             StartError::Thread(io::Error::other("no thread")),
             StartError::Store(StoreError::fatal(Statement::Connect, "lock", "another process")),
