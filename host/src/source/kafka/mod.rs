@@ -1,8 +1,10 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
-//! `raw` speaks C, `context` answers rebalances, `commits` decides what to commit when, `topic_ids` tells a topic from
-//! its successor of the same name, `missing` when it is gone, `properties` pins what safety needs.
+//! `raw` speaks C, `aside` asks what must not wait behind a fetch, `context` answers rebalances, `commits` decides what
+//! to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it is gone,
+//! `properties` pins what safety needs.
 
+mod aside;
 mod commits;
 mod context;
 mod ends;
@@ -54,6 +56,7 @@ pub struct KafkaSource {
     // Before the consumer: a queue goes before its client.
     lanes: Arc<Vec<LaneQueue<Context>>>,
     consumer: Arc<BaseConsumer<Context>>,
+    aside: Option<BaseConsumer<aside::Silent>>,
     topics: Vec<Arc<str>>,
     looked_at: Mutex<usize>,
     /// By lane: when all its positions were last compared.
@@ -83,11 +86,12 @@ impl KafkaSource {
         let consumer = BaseConsumer::from_config_and_context(&config, context)
             .map_err(|error| fatal("make the Kafka client", error))?;
         let consumer = Arc::new(consumer);
+        let aside = aside::client(properties).map_err(|error| fatal("make the Kafka client for questions", error))?;
         let lanes: Arc<Vec<_>> = Arc::new((0..lanes.max(1)).map(|_| LaneQueue::new(&consumer)).collect());
         // Set once, here.
         let _ = consumer.context().lanes.set(Arc::downgrade(&lanes));
         let compared = lanes.iter().map(|_| Mutex::new(Instant::now())).collect();
-        Ok(Self { lanes, consumer, topics, looked_at: Mutex::new(0), compared })
+        Ok(Self { lanes, consumer, aside, topics, looked_at: Mutex::new(0), compared })
     }
 
     fn context(&self) -> &Context {
@@ -163,7 +167,10 @@ impl KafkaSource {
     fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<(), SourceError> {
         let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
         let topics: Vec<_> = topics.iter().cloned().collect();
-        let standings = ids.ask(&self.consumer, &topics)?;
+        let standings = match &self.aside {
+            Some(aside) => ids.ask(aside, &topics)?,
+            None => ids.ask(&self.consumer, &topics)?,
+        };
         self.stop_changed(&standings);
         match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
             None => Ok(()),
