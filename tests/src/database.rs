@@ -2,8 +2,12 @@
 
 use std::{env, thread, time::Duration};
 
+use async_trait::async_trait;
 use sqlx::{Connection, Executor, PgConnection, PgPool, postgres::PgPoolOptions};
+use tidegate::config::Dialect;
 use uuid::Uuid;
+
+use crate::sql::{Sql, as_text, decoded, scalar};
 
 /// A fresh, empty database. Dropped, with its connections, at the end of the test.
 #[derive(Debug)]
@@ -69,7 +73,7 @@ impl Database {
         self.pool.execute(statements).await.unwrap_or_else(|error| panic!("{error}\nin: {sql}"));
     }
 
-    /// The one number that a query gives; NULL counts as 0.
+    /// [`Sql::number`].
     ///
     /// # Panics
     /// Where it fails, or gives something else.
@@ -82,21 +86,31 @@ impl Database {
     /// # Errors
     /// The database's.
     pub async fn try_number(&self, sql: &str) -> Result<i64, sqlx::Error> {
-        let wrapped = format!("SELECT ({sql})::bigint");
-        let number: Option<i64> = sqlx::query_scalar(sqlx::AssertSqlSafe(wrapped)).fetch_one(&self.pool).await?;
-        Ok(number.unwrap_or(0))
+        sqlx::query_scalar(sqlx::AssertSqlSafe(scalar(sql))).fetch_one(&self.pool).await
+    }
+}
+
+#[async_trait]
+impl Sql for Database {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
     }
 
-    /// The first column of a query, as text.
-    ///
-    /// # Panics
-    /// Where it fails.
-    pub async fn texts(&self, sql: &str) -> Vec<String> {
-        let wrapped = format!("SELECT x.*::text FROM ({sql}) x");
-        sqlx::query_scalar(sqlx::AssertSqlSafe(wrapped))
-            .fetch_all(&self.pool)
-            .await
-            .unwrap_or_else(|error| panic!("{error}\nin: {sql}"))
+    fn url(&self) -> &str {
+        Self::url(self)
+    }
+
+    async fn execute(&self, sql: &str) {
+        Self::execute(self, sql).await;
+    }
+
+    async fn integers(&self, sql: &str) -> Result<Vec<Vec<i64>>, sqlx::Error> {
+        decoded(&sqlx::query(sqlx::AssertSqlSafe(sql.to_owned())).fetch_all(&self.pool).await?)
+    }
+
+    async fn texts(&self, sql: &str) -> Vec<String> {
+        let found = sqlx::query_scalar(as_text(sql)).fetch_all(&self.pool).await;
+        found.unwrap_or_else(|error| panic!("{error}\nin: {sql}"))
     }
 }
 

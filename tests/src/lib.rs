@@ -12,9 +12,13 @@ pub mod http;
 pub mod oracle;
 mod produce;
 pub mod services;
+mod sql;
+mod sqlite;
 pub mod wait;
 pub mod workload;
 
 pub use broker::{Broker, kafka};
 pub use database::{Database, Snapshot, postgres};
 pub use produce::{Message, Producer};
+pub use sql::Sql;
+pub use sqlite::{SqliteFile, sqlite};

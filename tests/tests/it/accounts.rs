@@ -6,23 +6,25 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use tidegate::{
+    config::Dialect,
     merge::{ColumnSpec, Guard, Merge, Operation, TableName, TargetSpec},
     plugin::{Body, ComputeResult, KeyResult, Message, Plugin, RawIdentity, Shape, native::Native},
     value::Value,
 };
 
-/// The tables for SQLite.
-pub(crate) const SQLITE: &str = "
-CREATE TABLE balances (account TEXT NOT NULL PRIMARY KEY, total INTEGER NOT NULL) STRICT;
-CREATE TABLE latest (account TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL, note TEXT NOT NULL) STRICT;
-";
-
-/// The tables of one consumer for PostgreSQL, under a prefix.
-pub(crate) fn postgres(prefix: &str) -> String {
-    format!(
-        "CREATE TABLE {prefix}balances (account text PRIMARY KEY, total bigint NOT NULL);
-         CREATE TABLE {prefix}latest (account text PRIMARY KEY, version bigint NOT NULL, note text NOT NULL);"
-    )
+/// The tables of one consumer, under a prefix, where they are not there yet.
+pub(crate) fn tables(dialect: Dialect, prefix: &str) -> String {
+    let (integer, strict) = match dialect {
+        Dialect::Postgres => ("BIGINT", ""),
+        Dialect::Sqlite => ("INTEGER", " STRICT"),
+    };
+    let table = |name: &str, columns: &str| {
+        format!(
+            "CREATE TABLE IF NOT EXISTS {prefix}{name} (account TEXT NOT NULL PRIMARY KEY, {}){strict};\n",
+            columns.replace("BIGINT", integer)
+        )
+    };
+    table("balances", "total BIGINT NOT NULL") + &table("latest", "version BIGINT NOT NULL, note TEXT NOT NULL")
 }
 
 /// An event's text.

@@ -1,7 +1,7 @@
 //! The harness holds what it says: fixtures do not see each other, and the broker and the server do what tests ask.
 
 use tidegate_tests::{
-    Message, kafka, postgres,
+    Message, Sql, kafka, postgres,
     services::{Durability, Folder, Postgres},
 };
 
@@ -13,8 +13,10 @@ async fn databases_are_fresh_and_dropped() {
     assert!(other.try_number("SELECT sum(n) FROM t").await.is_err());
 
     let name = one.texts("SELECT current_database()").await.remove(0);
+    let there = format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'");
+    assert_eq!(other.number(&there).await, 1);
     drop(one);
-    assert_eq!(other.number(&format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'")).await, 0);
+    assert_eq!(other.number(&there).await, 0);
 }
 
 #[tokio::test]

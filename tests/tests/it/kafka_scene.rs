@@ -1,18 +1,18 @@
 //! The scene of the tests of the Kafka source: the application in this process, with a plugin of closures, on a real
-//! broker and a real PostgreSQL.
+//! broker and a real PostgreSQL or SQLite.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use tidegate::{
     app::App,
     config::{
-        BatchLimits, Config, Consumer, DEFAULT_QUEUE_BYTES, Database, Dialect, Http, KafkaCluster, Ledger, Log,
-        Payload, Plugin, PluginLimits, Secret, Start, Tombstones, Topic,
+        self, BatchLimits, Config, Consumer, DEFAULT_QUEUE_BYTES, Http, KafkaCluster, Ledger, Log, Payload, Plugin,
+        PluginLimits, Secret, Start, Tombstones, Topic,
     },
     identity::ConsumerName,
     store,
 };
-use tidegate_tests::{Broker, Message, kafka, oracle, postgres, wait};
+use tidegate_tests::{Broker, Database, Message, Sql, kafka, oracle, postgres, wait};
 
 use crate::accounts;
 
@@ -28,18 +28,25 @@ pub(crate) struct Wanted {
     pub(crate) max_records: usize,
 }
 
-pub(crate) struct Scene {
+pub(crate) struct Scene<D = Database> {
     pub(crate) broker: Broker,
-    pub(crate) database: tidegate_tests::Database,
+    pub(crate) database: D,
     pub(crate) topic: String,
     pub(crate) partitions: i32,
     pub(crate) properties: BTreeMap<String, String>,
 }
 
 impl Scene {
-    /// A topic, and an empty database with tidegate's tables.
+    /// A topic, and an empty PostgreSQL database with tidegate's tables.
     pub(crate) async fn new(partitions: i32) -> Self {
-        let (broker, database) = (kafka(), postgres().await);
+        Self::on(postgres().await, partitions).await
+    }
+}
+
+impl<D: Sql> Scene<D> {
+    /// A topic, and tidegate's tables in this database.
+    pub(crate) async fn on(database: D, partitions: i32) -> Self {
+        let broker = kafka();
         let topic = broker.topic(partitions).await;
         let properties = [
             ("bootstrap.servers", broker.bootstrap()),
@@ -52,16 +59,13 @@ impl Scene {
         scene
     }
 
-    fn store(&self) -> Database {
-        Database { url: Secret::new(self.database.url()), dialect: Dialect::Postgres }
+    fn store(&self) -> config::Database {
+        config::Database { url: Secret::new(self.database.url()), dialect: self.database.dialect() }
     }
 
     /// A consumer of the scene's topic. Its tables are made where they are not there yet.
     pub(crate) async fn consumer(&self, name: &'static str) -> Wanted {
-        let exists = format!("SELECT count(*) FROM pg_tables WHERE tablename = '{name}_balances'");
-        if self.database.number(&exists).await == 0 {
-            self.database.execute(&accounts::postgres(&format!("{name}_"))).await;
-        }
+        self.database.execute(&accounts::tables(self.database.dialect(), &format!("{name}_"))).await;
         Wanted {
             name,
             group: None,
@@ -152,3 +156,29 @@ pub(crate) async fn until_reason(app: &App, part: &str) {
 pub(crate) async fn until_ready(app: &App) {
     wait::until("the application is ready", async || app.health().reasons(), Vec::is_empty).await;
 }
+
+/// Each case on a scene with this many partitions, on each database.
+macro_rules! on_both_databases {
+    ($($case:ident: $partitions:literal),+ $(,)?) => {
+        mod on_postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let database = tidegate_tests::postgres().await;
+                    super::$case(crate::kafka_scene::Scene::on(database, $partitions).await).await;
+                }
+            )+
+        }
+
+        mod on_sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let database = tidegate_tests::sqlite();
+                    super::$case(crate::kafka_scene::Scene::on(database, $partitions).await).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use on_both_databases;

@@ -14,6 +14,7 @@ mod faulty;
 mod guarded_kafka;
 mod harness;
 mod kafka_duplicates;
+mod kafka_json;
 mod kafka_logs;
 mod kafka_rebalance;
 mod kafka_scene;

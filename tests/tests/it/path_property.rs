@@ -151,7 +151,8 @@ impl Scene {
         let store = store::open(&database).unwrap();
         assert_eq!(store.migrate().await.unwrap().refusal(), None);
         let mut connection = SqliteConnection::connect(&url).await.unwrap();
-        sqlx::raw_sql(accounts::SQLITE).execute(&mut connection).await.unwrap();
+        let tables = sqlx::AssertSqlSafe(accounts::tables(Dialect::Sqlite, ""));
+        sqlx::raw_sql(tables).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
         let mut targets = Vec::new();
         for spec in accounts::targets("") {

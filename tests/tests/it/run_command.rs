@@ -13,7 +13,7 @@ use tokio::{
 };
 
 /// A consumer of the settlement plugin whose target is `table`.
-fn consumer(topic: &str, table: &str) -> String {
+pub(crate) fn consumer(topic: &str, table: &str) -> String {
     format!(
         r#"
 [[consumer]]

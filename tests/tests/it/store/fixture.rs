@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use sqlx::Connection as _;
-use tempfile::TempDir;
 use tidegate::{
     config::{Database, Dialect, OlderThanRetention, Secret},
     identity::{AggregateId, ConsumerName, Fingerprint, Identity, MessageId},
@@ -16,7 +14,7 @@ use tidegate::{
     },
     value::Value,
 };
-use tidegate_tests as harness;
+use tidegate_tests::{self as harness, Sql};
 use uuid::Uuid;
 
 /// The targets, by their index.
@@ -36,30 +34,21 @@ const TABLES: [&str; 4] = [
     "CREATE TABLE stock (item TEXT NOT NULL PRIMARY KEY, version BIGINT, level BIGINT, deleted_at TIMESTAMPTZ)",
 ];
 
-enum Place {
-    Sqlite { url: String, _folder: TempDir },
-    Postgres(harness::Database),
-}
-
 /// A store, migrated, with its targets.
 pub(super) struct Fixture {
     pub(super) store: Arc<dyn Store>,
     pub(super) targets: Arc<[Target]>,
-    place: Place,
+    place: Box<dyn Sql>,
 }
 
 /// A store in a file of its own.
 pub(super) async fn sqlite() -> Fixture {
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}", folder.path().join("tidegate.db").display());
-    Fixture::new(&url, Dialect::Sqlite, Place::Sqlite { url: url.clone(), _folder: folder }).await
+    Fixture::new(Box::new(harness::sqlite())).await
 }
 
 /// A store in a database of its own.
 pub(super) async fn postgres() -> Fixture {
-    let database = harness::postgres().await;
-    let url = database.url().to_owned();
-    Fixture::new(&url, Dialect::Postgres, Place::Postgres(database)).await
+    Fixture::new(Box::new(harness::postgres().await)).await
 }
 
 pub(super) fn table(name: &str) -> TableName {
@@ -118,8 +107,8 @@ fn specs() -> Vec<TargetSpec> {
 }
 
 impl Fixture {
-    async fn new(url: &str, dialect: Dialect, place: Place) -> Self {
-        let database = Database { url: Secret::new(url), dialect };
+    async fn new(place: Box<dyn Sql>) -> Self {
+        let database = Database { url: Secret::new(place.url()), dialect: place.dialect() };
         // Migrated by a store of its own: a SQLite file stays locked as long as the store that wrote to it.
         store::open(&database).unwrap().migrate().await.unwrap();
         let store = store::open(&database).unwrap();
@@ -145,10 +134,7 @@ impl Fixture {
     }
 
     pub(super) fn url(&self) -> &str {
-        match &self.place {
-            Place::Sqlite { url, .. } => url,
-            Place::Postgres(database) => database.url(),
-        }
+        self.place.url()
     }
 
     pub(super) fn is_sqlite(&self) -> bool {
@@ -166,44 +152,16 @@ impl Fixture {
     }
 
     pub(super) async fn execute(&self, sql: &str) {
-        match &self.place {
-            Place::Sqlite { url, .. } => {
-                let mut conn = sqlx::SqliteConnection::connect(url).await.unwrap();
-                sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut conn).await.unwrap();
-                conn.close().await.unwrap();
-            }
-            Place::Postgres(database) => database.execute(sql).await,
-        }
+        self.place.execute(sql).await;
     }
 
     pub(super) async fn number(&self, sql: &str) -> i64 {
-        match &self.place {
-            Place::Sqlite { url, .. } => {
-                let mut conn = sqlx::SqliteConnection::connect(url).await.unwrap();
-                let sql = format!("SELECT coalesce(({sql}), 0)");
-                let number = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap();
-                conn.close().await.unwrap();
-                number
-            }
-            Place::Postgres(database) => database.number(sql).await,
-        }
+        self.place.number(sql).await
     }
 
-    /// The first column as text, NULL as "NULL".
+    /// The only column as text, NULL as `NULL`.
     pub(super) async fn texts(&self, sql: &str) -> Vec<String> {
-        match &self.place {
-            Place::Sqlite { url, .. } => {
-                let mut conn = sqlx::SqliteConnection::connect(url).await.unwrap();
-                let sql = format!("WITH x(v) AS ({sql}) SELECT coalesce(CAST(v AS TEXT), 'NULL') FROM x");
-                let texts = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_all(&mut conn).await.unwrap();
-                conn.close().await.unwrap();
-                texts
-            }
-            Place::Postgres(database) => {
-                let sql = format!("WITH x(v) AS ({sql}) SELECT coalesce(v::text, 'NULL') FROM x");
-                sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_all(database.pool()).await.unwrap()
-            }
-        }
+        self.place.texts(sql).await
     }
 
     pub(super) async fn ledger(&self) -> i64 {
