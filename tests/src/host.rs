@@ -158,6 +158,22 @@ impl HostProcess {
         assert!(ready, "host {} (pid {pid}) ended with {ended:?} instead of becoming ready", self.name);
     }
 
+    /// Waits until `/readyz` says no, for a reason with these words in it.
+    ///
+    /// # Panics
+    /// Where the process ends instead, or says something else for long.
+    pub async fn until_not_ready(&mut self, part: &str) {
+        let what = format!("host {} says that it is not ready: {part:?}", self.name);
+        let port = self.port;
+        let says_so = async || {
+            let answer = http::get(port, "/readyz").await;
+            let answer = answer.filter(|answer| answer.status == 503).map(|answer| answer.body).unwrap_or_default();
+            // How long it has been so is no progress.
+            answer.chars().filter(|c| !c.is_ascii_digit() || part.contains(*c)).collect::<String>()
+        };
+        self.alive_during(wait::until(&what, says_so, |answer| answer.contains(part))).await;
+    }
+
     /// Does the work, such as waiting for something, as long as the host lives.
     ///
     /// # Panics

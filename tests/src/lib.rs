@@ -6,6 +6,7 @@ pub mod bench;
 mod broker;
 mod database;
 pub mod doomed;
+pub mod fault;
 pub mod faulty;
 pub mod host;
 pub mod http;

@@ -16,8 +16,21 @@ impl DeadMan {
     /// # Errors
     /// Where `sh` cannot be started.
     pub fn watch(pid: u32, signal: &str) -> std::io::Result<Self> {
+        Self::when_over(r#"kill -s "$1" "$0""#, &[&pid.to_string(), signal])
+    }
+
+    /// Runs a shell's command as soon as this process is gone or the value is dropped; `argument` is its `$0`.
+    ///
+    /// # Errors
+    /// Where `sh` cannot be started.
+    pub fn run(command: &str, argument: &str) -> std::io::Result<Self> {
+        Self::when_over(command, &[argument])
+    }
+
+    fn when_over(command: &str, arguments: &[&str]) -> std::io::Result<Self> {
         Command::new("sh")
-            .args(["-c", r#"trap "" INT TERM HUP; cat >/dev/null; kill -s "$1" "$0""#, &pid.to_string(), signal])
+            .args(["-c", &format!(r#"trap "" INT TERM HUP; cat >/dev/null; {command}"#)])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -24,7 +24,19 @@ const ADVICE: &str = "on Debian and Ubuntu: apt-get install maven default-jre-he
 #[derive(Debug)]
 pub struct Kafka {
     port: u16,
-    _server: Server,
+    java: PathBuf,
+    class_path: String,
+    folder: PathBuf,
+    server: Option<Server>,
+}
+
+/// What listeners a broker has beside the plain one.
+#[derive(Clone, Copy, Debug, Default)]
+struct More<'a> {
+    /// A port for TLS and SASL, and the key for it.
+    guarded: Option<(u16, &'a Path)>,
+    /// A port of its own, and the port that it tells its clients to come to.
+    behind: Option<(u16, u16)>,
 }
 
 /// How to reach a broker's guarded listener: TLS, and SASL by PLAIN or SCRAM-SHA-512.
@@ -49,7 +61,18 @@ impl Kafka {
     /// # Errors
     /// Where Java or Maven are missing, or the broker does not start.
     pub fn start(folder: &Path) -> Result<Self, ServiceError> {
-        Self::start_with(folder, None)
+        Self::start_with(folder, More::default())
+    }
+
+    /// [`Self::start`], with a second listener that a proxy stands in front of: gives its address, where the proxy goes
+    /// to. Clients are told to come to `proxy`, a port of this machine, whatever they ask there.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn start_behind(folder: &Path, proxy: u16) -> Result<(Self, String), ServiceError> {
+        let port = free_port().map_err(ServiceError::io("a port for Kafka"))?;
+        let kafka = Self::start_with(folder, More { behind: Some((port, proxy)), guarded: None })?;
+        Ok((kafka, format!("127.0.0.1:{port}")))
     }
 
     /// [`Self::start`], with a second listener that wants TLS and a password.
@@ -81,19 +104,19 @@ impl Kafka {
         process::run("exporting Kafka's certificate", &mut export)?;
 
         let port = free_port().map_err(ServiceError::io("a port for Kafka"))?;
-        let kafka = Self::start_with(folder, Some((port, &store)))?;
+        let kafka = Self::start_with(folder, More { guarded: Some((port, &store)), behind: None })?;
         Ok((kafka, Guarded { bootstrap: format!("127.0.0.1:{port}"), ca }))
     }
 
-    fn start_with(folder: &Path, guarded: Option<(u16, &Path)>) -> Result<Self, ServiceError> {
+    fn start_with(folder: &Path, more: More<'_>) -> Result<Self, ServiceError> {
         let java = process::find("java", []).ok_or(ServiceError::Missing { program: "java", advice: ADVICE })?;
         let jars = jars()?;
         let class_path = format!("{}/*", jars.display());
         let port = || free_port().map_err(ServiceError::io("a port for Kafka"));
         let (port, controller) = (port()?, port()?);
         let config = folder.join("kafka.properties");
-        let mut text = properties(port, controller, guarded.map(|(port, _)| port), &folder.join("kafka"));
-        if let Some((_, store)) = guarded {
+        let mut text = properties(port, controller, more, &folder.join("kafka"));
+        if let Some((_, store)) = more.guarded {
             text.push_str(&guarded_properties(store));
         }
         let written = fs::write(&config, text);
@@ -104,18 +127,58 @@ impl Kafka {
         let mut format = Command::new(&java);
         format.args(["-XX:TieredStopAtLevel=1", "-cp", &class_path, "kafka.tools.StorageTool", "format"]);
         format.args(["-t", &cluster_id, "-c"]).arg(&config);
-        if guarded.is_some() {
+        if more.guarded.is_some() {
             let user = format!("SCRAM-SHA-512=[name={},password={}]", Guarded::USER, Guarded::PASSWORD);
             format.args(["--add-scram", &user]);
         }
         process::run("formatting Kafka's storage", &mut format)?;
 
-        let mut broker = Command::new(&java);
-        broker.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-cp", &class_path, "kafka.Kafka"]);
-        broker.arg(&config).current_dir(folder);
-        let bootstrap = format!("127.0.0.1:{port}");
-        let server = Server::start("Kafka", broker, &folder.join("kafka.log"), "TERM", || answers(&bootstrap))?;
-        Ok(Self { port, _server: server })
+        let mut kafka = Self { port, java, class_path, folder: folder.to_owned(), server: None };
+        kafka.resume()?;
+        Ok(kafka)
+    }
+
+    /// Kills the broker without notice (`kill -9`).
+    pub fn kill(&mut self) {
+        self.end("KILL");
+    }
+
+    /// Stops the broker in good order.
+    pub fn stop(&mut self) {
+        self.end("TERM");
+    }
+
+    /// Freezes the broker (SIGSTOP): its connections stay and nothing answers.
+    pub fn freeze(&self) {
+        self.server.iter().for_each(|server| server.signal("STOP"));
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.server.iter().for_each(|server| server.signal("CONT"));
+    }
+
+    fn end(&mut self, signal: &str) {
+        if let Some(mut server) = self.server.take() {
+            server.signal(signal);
+            server.wait();
+        }
+    }
+
+    /// Starts the broker again, on the same ports and data.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn resume(&mut self) -> Result<(), ServiceError> {
+        // The old one first: it may have ended by itself.
+        self.server = None;
+        let mut broker = Command::new(&self.java);
+        broker.args(["-Xmx512m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-cp", &self.class_path, "kafka.Kafka"]);
+        broker.arg(self.folder.join("kafka.properties")).current_dir(&self.folder);
+        let bootstrap = self.bootstrap();
+        let log = self.folder.join("kafka.log");
+        self.server = Some(Server::start("Kafka", broker, &log, "TERM", || answers(&bootstrap))?);
+        Ok(())
     }
 
     /// `host:port`.
@@ -162,15 +225,25 @@ fn jars() -> Result<PathBuf, ServiceError> {
 }
 
 /// A broker for tests: nothing is made on use, groups form and dead members go quickly, start-up is fast.
-fn properties(port: u16, controller: u16, guarded: Option<u16>, data: &Path) -> String {
-    let more = guarded.map(|port| format!(",GUARDED://127.0.0.1:{port}")).unwrap_or_default();
+fn properties(port: u16, controller: u16, more: More<'_>, data: &Path) -> String {
+    let mut listeners = format!("PLAINTEXT://127.0.0.1:{port}");
+    let mut advertised = listeners.clone();
+    if let Some((port, _)) = more.guarded {
+        for list in [&mut listeners, &mut advertised] {
+            list.push_str(&format!(",GUARDED://127.0.0.1:{port}"));
+        }
+    }
+    if let Some((port, proxy)) = more.behind {
+        listeners.push_str(&format!(",BEHIND://127.0.0.1:{port}"));
+        advertised.push_str(&format!(",BEHIND://127.0.0.1:{proxy}"));
+    }
     format!(
         "process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{more}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}{more}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={advertised}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL,BEHIND:PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={}
 auto.create.topics.enable=false

@@ -13,7 +13,7 @@ mod process;
 pub use folder::{Folder, checkout};
 pub use guard::{DeadMan, signal};
 pub use kafka::{Guarded, Kafka};
-pub use postgres::{Durability, Postgres};
+pub use postgres::{Durability, Postgres, Shape};
 pub use process::free_port;
 
 /// Why a service is not there. The text ends with what to do.

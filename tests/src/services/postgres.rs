@@ -24,6 +24,32 @@ pub enum Durability {
     None,
 }
 
+/// How a cluster is made that is not like the others.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// What it promises after a power failure.
+    pub durability: Durability,
+    /// Settings on top of the harness's own, as `name=value`.
+    pub settings: Vec<String>,
+    /// Where its data lies, such as a small disk; in the run's folder where absent.
+    pub disk: Option<PathBuf>,
+}
+
+impl From<Durability> for Shape {
+    fn from(durability: Durability) -> Self {
+        Self { durability, settings: Vec::new(), disk: None }
+    }
+}
+
+impl Shape {
+    /// The same with one more setting.
+    #[must_use]
+    pub fn with(mut self, setting: &str) -> Self {
+        self.settings.push(setting.to_owned());
+        self
+    }
+}
+
 /// A running cluster with data folder and port of its own, `trust` on loopback. Stopped on drop.
 #[derive(Debug)]
 pub struct Postgres {
@@ -32,7 +58,7 @@ pub struct Postgres {
     binary: PathBuf,
     port: u16,
     owner: Option<Owner>,
-    durability: Durability,
+    shape: Shape,
     server: Option<Server>,
     /// Removed with the cluster where the data could not lie in the run's folder.
     _elsewhere: Option<tempfile::TempDir>,
@@ -50,19 +76,44 @@ impl Postgres {
     ///
     /// # Errors
     /// Where PostgreSQL is not installed, or does not start.
-    pub fn start(folder: &Path, durability: Durability) -> Result<Self, ServiceError> {
-        let initdb = binary("initdb")?;
+    pub fn start(folder: &Path, shape: impl Into<Shape>) -> Result<Self, ServiceError> {
+        Self::made_by(folder, shape.into(), |data| {
+            let mut init = Command::new(binary("initdb")?);
+            init.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]);
+            init.arg("-D").arg(data);
+            Ok(("initdb", init))
+        })
+    }
+
+    /// Makes a copy of this cluster that follows it by asynchronous streaming, and starts it: a standby that answers
+    /// queries and refuses writes until it is promoted.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn start_standby(&self, folder: &Path) -> Result<Self, ServiceError> {
+        Self::made_by(folder, Shape { disk: None, ..self.shape.clone() }, |data| {
+            let mut copy = Command::new(binary("pg_basebackup")?);
+            copy.args(["--host=127.0.0.1", "--username=postgres", "--wal-method=stream", "--checkpoint=fast"]);
+            copy.args(["--no-sync", "--write-recovery-conf", "--port", &self.port.to_string(), "-D"]).arg(data);
+            Ok(("pg_basebackup", copy))
+        })
+    }
+
+    fn made_by(
+        folder: &Path,
+        shape: Shape,
+        maker: impl FnOnce(&Path) -> Result<(&'static str, Command), ServiceError>,
+    ) -> Result<Self, ServiceError> {
         let owner = owner()?;
-        let (home, elsewhere) = home(folder, owner)?;
+        let (home, elsewhere) = home(shape.disk.as_deref().unwrap_or(folder), owner)?;
         let data = home.join("postgres");
-        let mut init = Command::new(initdb);
-        init.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "-D"]);
-        process::run("initdb", as_owner(init.arg(&data).current_dir(&home), owner))?;
+        let (what, mut command) = maker(&data)?;
+        process::run(what, as_owner(command.current_dir(&home), owner))?;
 
         let port = free_port().map_err(ServiceError::io("a port for PostgreSQL"))?;
-        let log = folder.join("postgres.log");
+        let log = folder.join(format!("postgres-{port}.log"));
         let binary = binary("postgres")?;
-        let mut cluster = Self { data, log, binary, port, owner, durability, server: None, _elsewhere: elsewhere };
+        let mut cluster = Self { data, log, binary, port, owner, shape, server: None, _elsewhere: elsewhere };
         cluster.resume()?;
         Ok(cluster)
     }
@@ -83,6 +134,12 @@ impl Postgres {
         self.end("INT");
     }
 
+    /// Kills the server's first process without notice (`kill -9`): its children see that it is gone and end by
+    /// themselves, those in the middle of a statement after it.
+    pub fn kill(&mut self) {
+        self.end("KILL");
+    }
+
     fn end(&mut self, signal: &str) {
         if let Some(mut server) = self.server.take() {
             server.signal(signal);
@@ -90,12 +147,54 @@ impl Postgres {
         }
     }
 
-    /// Starts the server again, on the same port and data.
+    /// `host:port`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Whether the server's first process still runs: one that cannot recover gives up by itself.
+    #[must_use]
+    pub fn is_running(&mut self) -> bool {
+        self.server.as_mut().is_some_and(Server::is_running)
+    }
+
+    /// A folder that the server may write, such as for a tablespace.
+    ///
+    /// # Errors
+    /// Where it cannot be given to the server's user.
+    pub fn give(&self, folder: &Path) -> Result<(), ServiceError> {
+        give(folder, self.owner)
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read(&self.log).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+    }
+
+    /// Starts the server again, on the same port and data. After [`Self::kill`] it waits until the last child is gone.
     ///
     /// # Errors
     /// Where it does not start.
     pub fn resume(&mut self) -> Result<(), ServiceError> {
-        let fsync = if self.durability == Durability::Fsync { "on" } else { "off" };
+        let mut tries = 0;
+        loop {
+            match self.start_server() {
+                // What a killed server has left is still in use, for as long as a statement may take.
+                Err(ServiceError::Failed { detail, .. }) if tries < 100 && detail.contains("is still in use") => {
+                    tries += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(200));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn start_server(&mut self) -> Result<(), ServiceError> {
+        // The old one first: its switch would otherwise stop the new one, should it get the same process id.
+        self.server = None;
+        let fsync = if self.shape.durability == Durability::Fsync { "on" } else { "off" };
         let mut command = Command::new(&self.binary);
         command.arg("-D").arg(&self.data).args(["-p", &self.port.to_string()]);
         for setting in [
@@ -107,6 +206,9 @@ impl Postgres {
             "log_line_prefix=%m [%p] %d ",
             &format!("fsync={fsync}"),
         ] {
+            command.args(["-c", setting]);
+        }
+        for setting in &self.shape.settings {
             command.args(["-c", setting]);
         }
         as_owner(command.current_dir(&self.data), self.owner);
@@ -161,22 +263,24 @@ fn as_owner(command: &mut Command, owner: Option<Owner>) -> &mut Command {
     command
 }
 
+fn give(path: &Path, owner: Option<Owner>) -> Result<(), ServiceError> {
+    let Some(user) = owner else { return Ok(()) };
+    chown(path, Some(user.uid), Some(user.gid)).map_err(ServiceError::io(format!("chown {}", path.display())))
+}
+
 /// A folder that the server's user may write: in the run's folder, or among the temporary files where the checkout is
 /// closed to other users.
 fn home(folder: &Path, owner: Option<Owner>) -> Result<(PathBuf, Option<tempfile::TempDir>), ServiceError> {
     let home = folder.join(format!("database-{}", uuid::Uuid::now_v7().simple()));
     fs::create_dir_all(&home).map_err(ServiceError::io(format!("the folder {}", home.display())))?;
     let Some(user) = owner else { return Ok((home, None)) };
-    let give = |path: &Path| {
-        chown(path, Some(user.uid), Some(user.gid)).map_err(ServiceError::io(format!("chown {}", path.display())))
-    };
-    give(&home)?;
+    give(&home, owner)?;
     let reachable = Command::new("test").arg("-w").arg(&home).current_dir("/").uid(user.uid).gid(user.gid).status();
     if reachable.is_ok_and(|status| status.success()) {
         return Ok((home, None));
     }
     let elsewhere = tempfile::Builder::new().prefix("tidegate-postgres-").tempdir();
     let elsewhere = elsewhere.map_err(ServiceError::io("a temporary folder for PostgreSQL"))?;
-    give(elsewhere.path())?;
+    give(elsewhere.path(), owner)?;
     Ok((elsewhere.path().to_path_buf(), Some(elsewhere)))
 }

@@ -71,6 +71,11 @@ impl Server {
         signal(self.child.id(), name);
     }
 
+    /// Whether it still runs.
+    pub(super) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for its end after a signal; kills it where it takes too long.
     pub(super) fn wait(&mut self) {
         let start = Instant::now();

@@ -10,6 +10,7 @@ mod database_restart;
 mod demo;
 mod documented_commands;
 mod documents;
+mod faults;
 mod faulty;
 mod guarded_kafka;
 mod harness;
