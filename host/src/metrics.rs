@@ -20,7 +20,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{identity::ConsumerName, outcome::Counts, source::PartitionName};
+use crate::{
+    identity::ConsumerName,
+    outcome::Counts,
+    source::{PartitionName, Rebalance},
+};
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -116,7 +120,11 @@ impl Metrics {
         let retries = counter(r, "retries", "Batches tried again, by cause");
         let fenced = counter(r, "fenced", "Batches whose partitions another host had taken over");
         let breaker = counter(r, "breaker_trips", "Times that too many refused records stopped the consumer");
-        let rebalances = counter(r, "rebalances", "Assignments that changed, by kind: assign, revoke");
+        let rebalances = counter(
+            r,
+            "rebalances",
+            "Steps of rebalances, by kind: assign, revoke, lost (taken away from a member that was silent for too long)",
+        );
         let commit_failures = counter(r, "offset_commit_failures", "Offset commits that failed; the next covers them");
         let client_events = counter(r, "kafka_client_events", "Errors and warnings that the Kafka client reported");
         let batch_records = Family::new_with_constructor(records as fn() -> Histogram);
@@ -224,6 +232,7 @@ impl Metrics {
             breaker: counter(&self.breaker),
             assigns: self.rebalances.get_or_create_owned(&with("kind", "assign")),
             revokes: self.rebalances.get_or_create_owned(&with("kind", "revoke")),
+            losses: self.rebalances.get_or_create_owned(&with("kind", "lost")),
             commit_failures: counter(&self.commit_failures),
             client_events: counter(&self.client_events),
             plugin_failures: self.plugin_failures.clone(),
@@ -329,6 +338,7 @@ pub struct ConsumerMetrics {
     breaker: Counter,
     assigns: Counter,
     revokes: Counter,
+    losses: Counter,
     commit_failures: Counter,
     client_events: Counter,
     plugin_failures: Counters,
@@ -393,14 +403,17 @@ impl ConsumerMetrics {
         self.breaker.inc();
     }
 
-    /// The group gave partitions.
-    pub fn assigned(&self) {
-        self.assigns.inc();
+    /// The group was answered.
+    pub fn rebalanced(&self, step: Rebalance) {
+        match step {
+            Rebalance::Assign => self.assigns.inc(),
+            Rebalance::Revoke => self.revokes.inc(),
+            Rebalance::Lost => self.losses.inc(),
+        };
     }
 
     /// The group took partitions; their lag is no longer ours to show.
     pub fn revoked(&self, partitions: &[PartitionName]) {
-        self.revokes.inc();
         for name in partitions {
             self.lag.remove(&self.of_partition(name));
         }

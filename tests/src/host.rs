@@ -19,6 +19,29 @@ use crate::{
     wait,
 };
 
+/// How the members of a Kafka group come to their partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// One of them assigns.
+    Classic,
+    /// The broker assigns (KIP-848).
+    Consumer,
+}
+
+/// Settings that the newer protocol has on the broker.
+pub const CLASSIC: [&str; 2] = ["session.timeout.ms", "heartbeat.interval.ms"];
+
+impl Protocol {
+    /// As `group.protocol` has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Consumer => "consumer",
+        }
+    }
+}
+
 /// What a configuration file says, as far as the tests vary it.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -53,6 +76,15 @@ impl Setup {
         self.kafka.retain(|(known, _)| known != key);
         self.kafka.push((key.to_owned(), value.to_owned()));
         self
+    }
+
+    /// The same in a group of this protocol. Under the newer one the broker has the time-outs.
+    #[must_use]
+    pub fn under(mut self, protocol: Protocol) -> Self {
+        if protocol == Protocol::Consumer {
+            self.kafka.retain(|(known, _)| !CLASSIC.contains(&known.as_str()));
+        }
+        self.with_kafka("group.protocol", protocol.name())
     }
 
     fn toml(&self, port: u16) -> String {

@@ -6,14 +6,15 @@ use std::{
 };
 
 use super::{
-    Config, Dialect, consumer::PlacedConsumer, document::Reading, quantity::show_duration, suggest::nearest,
+    Config, Dialect, KafkaCluster,
+    consumer::PlacedConsumer,
+    document::Reading,
+    kafka_membership::{INSTANCE, Membership},
+    quantity::show_duration,
+    suggest::nearest,
     target::PlacedTarget,
 };
 use crate::merge::Guard;
-
-/// librdkafka's own defaults.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(45);
-const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Checks everything, and fills in the defaults that depend on other keys.
 pub(super) fn check(reading: &Reading<'_>, config: &Config, consumers: &mut [PlacedConsumer]) {
@@ -25,6 +26,7 @@ pub(super) fn check(reading: &Reading<'_>, config: &Config, consumers: &mut [Pla
         target_names(reading, consumer);
     }
     groups(reading, consumers);
+    instances(reading, config, consumers);
     versions(reading, consumers);
 }
 
@@ -77,25 +79,29 @@ fn lanes(reading: &Reading<'_>, config: &Config, consumer: &PlacedConsumer) {
 /// A revoke that drains for longer than the broker waits loses its offset commit.
 fn revoke_deadline(reading: &Reading<'_>, config: &Config, consumer: &mut PlacedConsumer) {
     let Some(kafka) = config.kafka.get(&consumer.consumer.kafka) else { return };
-    let ms = |key: &str, default| {
-        kafka.properties.get(key).and_then(|value| value.parse().ok()).map_or(default, Duration::from_millis)
-    };
-    let (session, poll) = (ms("session.timeout.ms", SESSION_TIMEOUT), ms("max.poll.interval.ms", MAX_POLL_INTERVAL));
-    let limit = session.min(poll);
+    let membership = Membership(&kafka.properties);
+    let (session, session_key) = membership.session_timeout();
+    let poll = membership.max_poll_interval();
+    let limit = Duration::from_millis(session.min(poll));
     let Some(place) = &consumer.revoke_deadline else {
         consumer.consumer.revoke_deadline = consumer.consumer.revoke_deadline.min(limit / 2);
         return;
     };
     let deadline = consumer.consumer.revoke_deadline;
     if deadline >= limit {
-        let key = if session <= poll { "session.timeout.ms" } else { "max.poll.interval.ms" };
+        let key = if session <= poll { session_key } else { "max.poll.interval.ms" };
         let message = format!(
             "a revoke may take {}, but after {} (`{key}`) the broker gives the partitions away",
             show_duration(deadline),
             show_duration(limit)
         );
-        let help =
-            format!("set it below {}, or raise `{key}` in [kafka.{}]", show_duration(limit), consumer.consumer.kafka);
+        let below = format!("set it below {}", show_duration(limit));
+        let help = if membership.newer_protocol() && session <= poll {
+            // That setting is not in any file of ours.
+            below
+        } else {
+            format!("{below}, or raise `{key}` in [kafka.{}]", consumer.consumer.kafka)
+        };
         let path = format!("{}.revoke_deadline", consumer.path);
         reading.error("revoke-too-long", place, &path, &message, Some(&help));
     }
@@ -138,6 +144,33 @@ fn groups(reading: &Reading<'_>, consumers: &[PlacedConsumer]) {
                 reading.error("shared-group", place, &format!("{}.topics", later.path), &message, Some(help));
             }
         }
+    }
+}
+
+/// Two members of one group under one static id throw each other out, again and again.
+fn instances(reading: &Reading<'_>, config: &Config, consumers: &[PlacedConsumer]) {
+    let cluster = |consumer: &PlacedConsumer| config.kafka.get(&consumer.consumer.kafka);
+    let servers = |cluster: &KafkaCluster| cluster.properties.get("bootstrap.servers").cloned();
+    for (at, later) in consumers.iter().enumerate() {
+        let Some(theirs) = cluster(later) else { continue };
+        let membership = Membership(&theirs.properties);
+        let Some(id) = membership.instance() else { continue };
+        let same = |earlier: &&PlacedConsumer| {
+            // Two of one name were reported as that.
+            earlier.consumer.group == later.consumer.group
+                && earlier.consumer.name != later.consumer.name
+                && cluster(earlier).is_some_and(|earlier| {
+                    Membership(&earlier.properties).instance() == Some(id) && servers(earlier) == servers(theirs)
+                })
+        };
+        let Some(earlier) = consumers[..at].iter().find(same) else { continue };
+        let message = format!(
+            "\"{}\" and \"{}\" are members of the group \"{}\" under the same `{INSTANCE}`: each would throw the other out",
+            earlier.consumer.name, later.consumer.name, later.consumer.group
+        );
+        let help =
+            "give each its own `group` (the default is the consumer's name), or its own [kafka.…] with another id";
+        reading.error("shared-instance", &later.name, &format!("{}.group", later.path), &message, Some(help));
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     KafkaCluster,
     document::{Node, Place, Reading, Table, Value},
     kafka_keys::{COMMON, REFUSED},
-    kafka_security, schema,
+    kafka_membership, kafka_security, schema,
     secret::key_is_secret,
     secret_file,
     section::Section,
@@ -48,6 +48,7 @@ pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Pla
         section.error("missing-key", place, "bootstrap.servers", "a Kafka cluster needs `bootstrap.servers`", help);
     }
     kafka_security::check(&section, place, &properties);
+    kafka_membership::check(&section, place, &properties);
     if properties.get("enable.ssl.certificate.verification").is_some_and(|value| value == "false") {
         let help = "anybody on the way can read and change the messages; give ssl.ca.location instead";
         let message = "the broker's certificate is not verified";

@@ -1,7 +1,7 @@
 //! What is known about librdkafka's settings: those that cannot be set, with the reason, and those that people use.
 
 /// Settings that safety needs as they are, or that would run foreign code. The reason is also the way out.
-pub(super) static REFUSED: [(&str, &str); 33] = [
+pub(super) static REFUSED: [(&str, &str); 32] = [
     ("group.id", "the consumer's `group` says it; without it, the consumer's name is the group"),
     (
         "auto.offset.reset",
@@ -24,8 +24,7 @@ pub(super) static REFUSED: [(&str, &str); 33] = [
         "it is off: where a partition ends is read from the client's position, and the event would disturb that",
     ),
     ("allow.auto.create.topics", "it is off: a misspelt topic must be an error, not a new empty topic"),
-    ("topic.metadata.refresh.interval.ms", "it is 30000: new partitions must be noticed"),
-    ("metadata.max.age.ms", "it follows from the refresh of topics, which is 30 s"),
+    ("metadata.max.age.ms", "it follows from topic.metadata.refresh.interval.ms"),
     ("fetch.queue.backoff.ms", "it is 10: the default of a second would starve a small queue"),
     ("queued.max.messages.kbytes", "the consumer's `queue` says how much a lane may hold in memory"),
     ("queued.min.messages", "the consumer's `queue` says how much a lane may hold in memory"),
@@ -50,7 +49,7 @@ pub(super) static REFUSED: [(&str, &str); 33] = [
 ];
 
 /// Settings that people use: for "did you mean", and safe to show unless their name says that they are secret.
-pub(super) static COMMON: [&str; 58] = [
+pub(super) static COMMON: [&str; 59] = [
     "bootstrap.servers",
     "metadata.broker.list",
     "client.id",
@@ -88,6 +87,7 @@ pub(super) static COMMON: [&str; 58] = [
     "session.timeout.ms",
     "heartbeat.interval.ms",
     "max.poll.interval.ms",
+    "topic.metadata.refresh.interval.ms",
     "fetch.wait.max.ms",
     "fetch.min.bytes",
     "fetch.max.bytes",

@@ -29,10 +29,4 @@ pub(super) fn check(section: &Section<'_>, place: &Place, properties: &BTreeMap<
         let message = "the password crosses the network in clear text";
         section.reading.warning("clear-text-password", place, &section.at("sasl.mechanism"), message, Some(help));
     }
-    if get("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer")) {
-        for key in ["session.timeout.ms", "heartbeat.interval.ms"].into_iter().filter(|key| get(key).is_some()) {
-            let message = format!("`{key}` cannot be set with group.protocol = \"consumer\"");
-            error("refused-setting", key, &message, "take it out: the broker decides (group.consumer.…)");
-        }
-    }
 }

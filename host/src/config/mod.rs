@@ -12,6 +12,7 @@ mod include;
 mod interpolate;
 mod kafka;
 mod kafka_keys;
+mod kafka_membership;
 mod kafka_security;
 mod plugin;
 mod quantity;
@@ -29,6 +30,7 @@ mod valid;
 use std::path::Path;
 
 pub use diagnostic::{ConfigError, Diagnostic, Excerpt, Severity};
+pub use kafka_membership::{REFRESH, REFRESH_MS};
 pub use quantity::show_duration;
 pub use valid::*;
 

@@ -26,8 +26,8 @@ pub(super) struct Apply {
 enum Tried {
     /// Committed; where it was cut, this comes next.
     Committed(Option<Prepared>),
-    /// Somebody else extended a chain.
-    Fenced,
+    /// Somebody else moved the chains of these generations' partitions.
+    Fenced(Vec<u64>),
     /// Later.
     Again { why: String, of_size: bool },
 }
@@ -68,7 +68,11 @@ impl Apply {
                     failures = Failures::default();
                     self.shared.health.lane_progress(self.lane);
                 }
-                Tried::Fenced => self.fenced(&prepared),
+                Tried::Fenced(generations) => {
+                    self.fenced(&prepared, &generations);
+                    // The other partitions' runs are as good as before.
+                    todo.push(prepared);
+                }
                 Tried::Again { why, of_size } => {
                     tracing::warn!(consumer = %self.shared.name, lane = self.lane, "trying the batch again: {why}");
                     self.shared.metrics.retried(RetryCause::Database);
@@ -85,7 +89,10 @@ impl Apply {
     }
 
     async fn try_once(&mut self, prepared: &mut Prepared) -> Result<Tried, GiveUp> {
-        let Some(tips) = self.tips_of(prepared) else { return Ok(Tried::Fenced) };
+        let tips = match self.tips_of(prepared) {
+            Ok(tips) => tips,
+            Err(moved) => return Ok(Tried::Fenced(moved)),
+        };
         let shared = Arc::clone(&self.shared);
         let started = Instant::now();
         // Given up in the middle, the connection is in an unknown state and goes with this future; no receipt is made.
@@ -114,7 +121,7 @@ impl Apply {
             self.connection = Some(connection);
         }
         match &error {
-            ApplyError::Fenced { .. } => Ok(Tried::Fenced),
+            ApplyError::Fenced { .. } => self.find_fenced(prepared, &tips).await,
             ApplyError::Store { error: store, .. } => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
             ApplyError::BreakerOpen { .. } => {
                 shared.metrics.breaker_tripped();
@@ -124,16 +131,48 @@ impl Apply {
         }
     }
 
-    /// The tips that this batch extends; `None` where one is not where the batch begins. Then the chain was moved
-    /// meanwhile, which is what a fence would say.
-    fn tips_of(&self, prepared: &Prepared) -> Option<Tips> {
+    /// The tips that this batch extends.
+    ///
+    /// # Errors
+    /// The generations of runs that do not begin where their chain ends: it was moved meanwhile, which is what a fence
+    /// would say.
+    fn tips_of(&self, prepared: &Prepared) -> Result<Tips, Vec<u64>> {
         let tips = self.shared.tips();
-        let of = |run: &Run| {
-            let tip = *tips.get(&run.partition)?;
-            // Invariant 5: a link begins where its predecessor ends.
-            (tip.next_offset == run.first_offset).then(|| (Arc::clone(&run.partition), tip))
+        // Invariant 5: a link begins where its predecessor ends.
+        let follows = |run: &&Run| tips.get(&run.partition).is_some_and(|tip| tip.next_offset == run.first_offset);
+        let (fit, moved): (Vec<&Run>, Vec<&Run>) = prepared.batch().runs.iter().partition(follows);
+        if moved.is_empty() {
+            Ok(fit.iter().map(|run| (Arc::clone(&run.partition), tips[&run.partition])).collect())
+        } else {
+            Err(moved.iter().map(|run| run.generation).collect())
+        }
+    }
+
+    /// Which chains of a fenced batch somebody else has moved. The database says only that not all are where they were.
+    async fn find_fenced(&mut self, prepared: &Prepared, tips: &Tips) -> Result<Tried, GiveUp> {
+        let Some(mut connection) = self.connection.take() else {
+            let why = "the connection was lost while a fence was answered".to_owned();
+            return Ok(Tried::Again { why, of_size: false });
         };
-        prepared.batch().runs.iter().map(of).collect()
+        let runs = &prepared.batch().runs;
+        let partitions: Vec<_> = runs.iter().map(|run| Arc::clone(&run.partition)).collect();
+        let now = tokio::select! {
+            now = connection.tips(&self.shared.name, &partitions) => now,
+            () = self.shared.aborted() => return Err(GiveUp::Aborted),
+        };
+        let now = match now {
+            Ok(now) => now,
+            Err(error) => return again(&error).ok_or_else(|| GiveUp::Fatal(error.to_string())),
+        };
+        self.connection = Some(connection);
+        let moved = runs.iter().zip(now).filter(|(run, now)| tips.get(&run.partition) != now.as_ref());
+        let moved: Vec<_> = moved.map(|(run, _)| run.generation).collect();
+        if moved.is_empty() {
+            // It was the horizon that moved, or the key version: the next try reads them anew.
+            let why = "the consumer's horizon or key version changed meanwhile".to_owned();
+            return Ok(Tried::Again { why, of_size: false });
+        }
+        Ok(Tried::Fenced(moved))
     }
 
     fn committed(&self, applied: Applied, started: Instant) -> Option<Prepared> {
@@ -158,15 +197,15 @@ impl Apply {
         applied.rest
     }
 
-    fn fenced(&self, prepared: &Prepared) {
+    fn fenced(&self, prepared: &Prepared, generations: &[u64]) {
         self.shared.metrics.fenced();
-        let runs = &prepared.batch().runs;
+        let moved = prepared.batch().runs.iter().filter(|run| generations.contains(&run.generation));
         tracing::warn!(
             consumer = %self.shared.name,
-            partitions = runs.iter().map(|run| run.partition.to_string()).collect::<Vec<_>>().join(", "),
+            partitions = moved.map(|run| run.partition.to_string()).collect::<Vec<_>>().join(", "),
             "somebody else moved a checkpoint chain: going on where the database stands"
         );
-        self.shared.source.reposition(&runs.iter().map(|run| run.generation).collect::<Vec<_>>());
+        self.shared.source.reposition(generations);
     }
 }
 

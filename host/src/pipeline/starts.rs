@@ -1,4 +1,5 @@
-//! Where an assigned partition begins: min(Kafka, chain), written as a link before anything is read (Invariant 1).
+//! Where an assigned partition begins: where its chain stands, or where an operator has set the group's offset behind
+//! that, written as a link before anything is read (Invariant 1). The group is told at once where it does not know.
 //!
 //! A chain begins with its genesis. A topic's first host makes the geneses of *all* its partitions, from the highest
 //! number down, so that `start = "latest"` means one moment for the whole topic whoever gets which partition. A partition
@@ -21,15 +22,15 @@ use crate::{
     metrics::ConsumerMetrics,
     outage::Outages,
     record::TopicPartition,
-    source::{LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
-    store::{Connection, Statement, Store, StoreError, Tip, Tips},
+    source::{GroupOffset, LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
+    store::{self, Connection, Standing, Statement, Store, StoreError, Tip, Tips},
 };
 
-/// How long database and broker may take together, but for the question that was begun last. A rebalance waits for them;
-/// what was not reached is asked again.
+/// How long database and broker may take together at most, but for the question that was begun last. A rebalance waits
+/// for them; what was not reached is asked again.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How often somebody else may be faster in one attempt.
-const TRIES: usize = 3;
+/// How often the chain is looked at in one attempt: its genesis, an operator's rewind, and twice somebody who was faster.
+const TRIES: usize = 5;
 
 /// Asks the database where partitions begin, and reports what the source notices.
 pub(super) struct Starts {
@@ -65,16 +66,22 @@ impl From<SourceError> for Unknown {
 }
 
 /// Where to go on, given the chain's tip and the group's offset. Pure.
-fn decide(tip: &Tip, committed: Option<i64>, fenced: bool) -> Step {
+fn decide(tip: &Tip, committed: Option<GroupOffset>, fenced: bool) -> Step {
     match committed {
         // Whoever lost its place has read on from there; the group's offset, which follows a little behind, would only
         // fence the one that took it.
         _ if fenced => Step::GoOn,
-        // An ordinary crash before the offset commit, or an operator's rewind.
-        Some(offset) if offset < tip.next_offset => Step::Rewind(offset),
+        // Behind, and not from a receipt: an operator wants it read again. (What a receipt told is behind after a crash
+        // before the next commit; the chain covers what came since.)
+        Some(GroupOffset { offset, ours: false }) if offset < tip.next_offset => Step::Rewind(offset),
         // Kafka ahead of the database: a failover or a restore lost commits, and the database knows best.
         Some(_) | None => Step::GoOn,
     }
+}
+
+/// Whether the group knows already where it goes on. Pure.
+fn is_told(tip: &Tip, committed: Option<GroupOffset>) -> bool {
+    committed == Some(GroupOffset { offset: tip.next_offset, ours: true })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,48 +120,38 @@ impl Starts {
         connection: &mut dyn Connection,
         offered: &Offered,
         log: &InTime<'_>,
-    ) -> Result<Tip, Unknown> {
+    ) -> Result<(Tip, Standing), Unknown> {
         for _ in 0..TRIES {
             log.check()?;
-            let Some(tip) = self.tip(connection, &offered.partition).await? else {
+            let Some((tip, standing)) = store::standing(connection, &self.consumer, &offered.partition).await? else {
                 self.begin_topic(connection, &offered.partition, log).await?;
                 continue;
             };
             let Step::Rewind(offset) = decide(&tip, offered.committed, offered.fenced) else {
-                if let Some(offset) = offered.committed.filter(|offset| *offset > tip.next_offset) {
+                if let Some(ahead) = offered.committed.filter(|committed| committed.offset > tip.next_offset) {
                     tracing::warn!(
-                        consumer = %self.consumer, partition = %offered.partition, kafka = offset,
+                        consumer = %self.consumer, partition = %offered.partition, kafka = ahead.offset,
                         database = tip.next_offset,
                         "the group's offset is ahead of the database, which goes on where it knows to be"
                     );
                 }
-                return Ok(tip);
+                return Ok((tip, standing));
             };
             // What retention took below was processed before: the chain covers it.
             let (first, _) = log.bounds(&PartitionName::from(offered.partition.as_ref()))?;
             let offset = offset.max(first.min(tip.next_offset));
             if offset == tip.next_offset {
-                return Ok(tip);
+                return Ok((tip, standing));
             }
             tracing::info!(
                 consumer = %self.consumer, partition = %offered.partition, from = tip.next_offset, to = offset,
                 "going back to the group's offset; what was processed shows as duplicates"
             );
-            let moved = connection.move_chain(&self.consumer, &offered.partition, Some(tip), offset).await?;
-            if let Some(tip) = moved {
-                return Ok(tip);
-            }
+            // Moved, or somebody else was faster: either way the next look tells where it stands.
+            connection.move_chain(&self.consumer, &offered.partition, Some(tip), offset).await?;
         }
         let context = format!("place consumer {} at {}", self.consumer, offered.partition);
         Err(StoreError::transient(Statement::Checkpoint, context, "another host keeps moving the chain").into())
-    }
-
-    async fn tip(
-        &self,
-        connection: &mut dyn Connection,
-        partition: &Arc<TopicPartition>,
-    ) -> Result<Option<Tip>, StoreError> {
-        Ok(connection.tips(&self.consumer, std::slice::from_ref(partition)).await?.into_iter().next().flatten())
     }
 
     /// Makes the geneses of a topic's partitions that have none.
@@ -204,7 +201,7 @@ impl Starts {
         offered: &[Offered],
         log: &InTime<'_>,
         kept: &mut Option<Box<dyn Connection>>,
-        resolved: &mut Vec<Result<Tip, Unknown>>,
+        resolved: &mut Vec<Result<(Tip, Standing), Unknown>>,
     ) -> Result<(), StoreError> {
         // Taken out while in use: cut off by the deadline, it is in an unknown state and never comes back.
         let mut connection = match kept.take() {
@@ -220,23 +217,23 @@ impl Starts {
         Ok(())
     }
 
-    fn resolve_in_time(&self, offered: &[Offered], log: &InTime<'_>) -> Vec<StartPoint> {
+    fn resolve_in_time(&self, offered: &[Offered], log: &InTime<'_>, within: Duration) -> Vec<StartPoint> {
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut resolved = Vec::with_capacity(offered.len());
         let work = self.resolve_all(offered, log, &mut kept, &mut resolved);
-        let ended = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await });
+        let ended = self.runtime.block_on(async { tokio::time::timeout(within, work).await });
         let cut = match ended {
             Ok(Ok(())) => String::new(),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("the database did not answer within {} s", PATIENCE.as_secs()),
+            Err(_) => format!("the database did not answer within {} ms", within.as_millis()),
         };
         // What was found before the cut counts.
         let (found, not_reached) = offered.split_at(resolved.len().min(offered.len()));
         let mut tips: HashMap<_, _> = HashMap::new();
         let points = found.iter().zip(resolved).map(|(one, resolved)| match resolved {
-            Ok(tip) => {
+            Ok((tip, standing)) => {
                 tips.insert(Arc::clone(&one.partition), tip);
-                StartPoint::At(tip.next_offset)
+                StartPoint::At(tip.next_offset, (!is_told(&tip, one.committed)).then_some(standing))
             }
             Err(Unknown::Store(error)) => StartPoint::Later(error.to_string()),
             Err(Unknown::Source(error)) if error.class() == Class::Transient => StartPoint::Later(error.to_string()),
@@ -250,23 +247,28 @@ impl Starts {
 }
 
 impl StartPoints for Starts {
-    fn resolve(&self, offered: &[Offered], log: &dyn LogEnds) -> Vec<StartPoint> {
-        self.resolve_in_time(offered, &InTime::new(log, PATIENCE, &Instant::now))
+    fn resolve(&self, offered: &[Offered], log: &dyn LogEnds, within: Duration) -> Vec<StartPoint> {
+        let within = within.min(PATIENCE);
+        self.resolve_in_time(offered, &InTime::new(log, within, &Instant::now), within)
     }
 
     fn notice(&self, notice: Notice) {
         let consumer = &self.consumer;
         let list = |names: &[PartitionName]| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         match notice {
+            Notice::Rebalanced(step) => self.metrics.rebalanced(step),
             Notice::Assigned(names) => {
-                self.metrics.assigned();
                 self.health.assigned(&names);
-                tracing::info!(%consumer, partitions = list(&names), "assigned");
+                if names.is_empty() {
+                    tracing::debug!(%consumer, "the group gave nothing more");
+                } else {
+                    tracing::info!(%consumer, partitions = list(&names), "assigned");
+                }
             }
-            Notice::Revoked { partitions, drained } => {
+            Notice::Revoked { partitions, drained, lost } => {
                 self.metrics.revoked(&partitions);
                 self.health.revoked(&partitions);
-                tracing::info!(%consumer, partitions = list(&partitions), drained, "revoked");
+                tracing::info!(%consumer, partitions = list(&partitions), drained, lost, "revoked");
             }
             Notice::Stopped(name, reason) => {
                 self.health.partition_stopped(&name, &reason);
@@ -391,19 +393,24 @@ mod tests {
         let (mut rounds, clock) = (0, || log.now.get());
         let points = loop {
             log.asked.set(0);
-            let points = starts.resolve_in_time(&offered, &InTime::new(&log, PATIENCE, &clock));
+            let points = starts.resolve_in_time(&offered, &InTime::new(&log, PATIENCE, &clock), PATIENCE);
             assert_eq!(points.len(), offered.len());
             assert!(log.asked.get() <= 4, "asked {} times in one rebalance", log.asked.get());
-            if points.iter().all(|point| matches!(point, StartPoint::At(_))) {
+            if points.iter().all(|point| matches!(point, StartPoint::At(..))) {
                 break points;
             }
             rounds += 1;
             let waits = |point: &StartPoint| matches!(point, StartPoint::Later(why) if !why.is_empty());
-            assert!(points.iter().all(|point| waits(point) || matches!(point, StartPoint::At(_))), "{points:?}");
+            assert!(points.iter().all(|point| waits(point) || matches!(point, StartPoint::At(..))), "{points:?}");
         };
         // One question for the number of partitions and three geneses a round, nothing asked twice.
         assert!(rounds >= 3, "{rounds} rounds");
-        assert_eq!(points, (100..110).map(StartPoint::At).collect::<Vec<_>>());
+        let at = |point: &StartPoint| match point {
+            StartPoint::At(at, told) => Some((*at, told.is_some())),
+            _ => None,
+        };
+        let expected: Vec<_> = (100..110).map(|at| Some((at, true))).collect();
+        assert_eq!(points.iter().map(at).collect::<Vec<_>>(), expected, "and the group is told, which knew nothing");
     }
 
     fn tip(next_offset: i64) -> Tip {
@@ -411,12 +418,24 @@ mod tests {
     }
 
     #[test]
-    fn the_lesser_of_kafka_and_the_chain() {
+    fn where_the_chain_stands_or_an_operator_says() {
+        let set = |offset| Some(GroupOffset { offset, ours: false });
+        let told = |offset| Some(GroupOffset { offset, ours: true });
         assert_eq!(decide(&tip(10), None, false), Step::GoOn, "offsets deleted: the chain remembers");
-        assert_eq!(decide(&tip(10), Some(10), false), Step::GoOn);
-        assert_eq!(decide(&tip(10), Some(99), false), Step::GoOn, "the database was restored");
-        assert_eq!(decide(&tip(10), Some(7), false), Step::Rewind(7), "a crash before the offset commit");
-        assert_eq!(decide(&tip(10), Some(7), true), Step::GoOn, "fenced: the chain alone says where");
+        assert_eq!(decide(&tip(10), told(10), false), Step::GoOn);
+        assert_eq!(decide(&tip(10), told(99), false), Step::GoOn, "the database was restored");
+        assert_eq!(decide(&tip(10), told(7), false), Step::GoOn, "a crash before the offset commit");
+        assert_eq!(decide(&tip(10), set(7), false), Step::Rewind(7), "an operator's rewind");
+        assert_eq!(decide(&tip(10), set(99), false), Step::GoOn, "an operator cannot skip what was not processed");
+        assert_eq!(decide(&tip(10), set(7), true), Step::GoOn, "fenced: the chain alone says where");
+    }
+
+    #[test]
+    fn the_group_is_told_what_it_does_not_know() {
+        let of = |offset, ours| Some(GroupOffset { offset, ours });
+        assert!(is_told(&tip(10), of(10, true)));
+        let unknown = [None, of(7, true), of(99, true), of(10, false)];
+        assert!(unknown.into_iter().all(|committed| !is_told(&tip(10), committed)));
     }
 
     #[test]

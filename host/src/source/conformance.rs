@@ -72,13 +72,15 @@ impl Broker for Arc<MemoryBroker> {
 struct Mock {
     cluster: MockCluster<'static, DefaultProducerContext>,
     producer: ThreadedProducer<DefaultProducerContext>,
+    revoke: Duration,
+    socket_timeout: Duration,
 }
 
 impl Mock {
     fn new() -> Self {
         let cluster = MockCluster::new(1).unwrap();
         let producer = ClientConfig::new().set("bootstrap.servers", cluster.bootstrap_servers()).create().unwrap();
-        Self { cluster, producer }
+        Self { cluster, producer, revoke: REVOKE, socket_timeout: Duration::from_secs(60) }
     }
 }
 
@@ -101,8 +103,9 @@ impl Broker for Mock {
             ("heartbeat.interval.ms".to_owned(), "200".to_owned()),
             // The embedded broker waits for a joining member's session time-out, less a second.
             ("session.timeout.ms".to_owned(), "6000".to_owned()),
+            ("socket.timeout.ms".to_owned(), self.socket_timeout.as_millis().to_string()),
         ]);
-        let options = ClientOptions { group: "g".into(), queue_bytes: 1 << 20, revoke_deadline: REVOKE };
+        let options = ClientOptions { group: "g".into(), queue_bytes: 1 << 20, revoke_deadline: self.revoke };
         Arc::new(KafkaSource::new(&properties, &options, vec![TOPIC.into()], lanes, starts).unwrap())
     }
 
@@ -129,7 +132,7 @@ struct Script {
 }
 
 impl StartPoints for Script {
-    fn resolve(&self, offered: &[Offered], _log: &dyn LogEnds) -> Vec<StartPoint> {
+    fn resolve(&self, offered: &[Offered], _log: &dyn LogEnds, _within: Duration) -> Vec<StartPoint> {
         self.offered.lock().unwrap().extend_from_slice(offered);
         let at = self.at.lock().unwrap();
         let mut later = self.later.lock().unwrap();
@@ -140,7 +143,8 @@ impl StartPoints for Script {
                 *later -= 1;
                 StartPoint::Later("not yet".into())
             } else {
-                StartPoint::At(at.get(&name).copied().or(one.committed).unwrap_or(0))
+                let committed = one.committed.map(|committed| committed.offset);
+                StartPoint::At(at.get(&name).copied().or(committed).unwrap_or(0), None)
             });
         }
         points
@@ -417,6 +421,34 @@ fn a_clean_rebalance_repeats_and_loses_nothing(broker: &dyn Broker) {
         })
         .collect();
     assert!(!revoked.is_empty() && revoked.iter().all(|drained| *drained));
+}
+
+/// With a broker that hangs, a member goes without having heard of its last commit: the chain knows where to go on.
+#[test]
+fn a_member_that_leaves_waits_for_a_hanging_broker_no_longer_than_its_deadline() {
+    // Whoever waited for the client's own time-out would wait for longer than any test.
+    let mock = Mock { revoke: Duration::from_secs(2), socket_timeout: PATIENCE * 3, ..Mock::new() };
+    mock.create(1);
+    mock.produce(0, &texts(0, 0..10));
+    let member = Member::join(&mock, 0, 1, Script::default());
+    let (mut fetched, script) = (member.fetch(0), Arc::clone(&member.script));
+    until("records", || {
+        if fetched.batch.records.is_empty() {
+            fetched = member.fetch(0);
+        }
+        !fetched.batch.records.is_empty()
+    });
+    let hang = |time: u64| mock.cluster.broker_round_trip_time(1, Duration::from_secs(time)).unwrap();
+    hang(600);
+    member.commit(&fetched);
+    drop(fetched);
+    let leaving = thread::spawn(move || member.leave());
+    until("the commit is given up", || {
+        thread::sleep(Duration::from_millis(20));
+        script.notices.lock().unwrap().iter().any(|notice| matches!(notice, Notice::CommitFailed(_)))
+    });
+    hang(0);
+    leaving.join().unwrap();
 }
 
 macro_rules! conformance {

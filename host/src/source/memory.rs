@@ -13,8 +13,8 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{
-    Fetched, LogEnds, Lost, Notice, Offered, PartitionName, Piece, Positions, Source, SourceError, StartPoint,
-    StartPoints, StopReason,
+    Fetched, GroupOffset, LogEnds, Lost, Notice, Offered, PartitionName, Piece, Positions, Rebalance, Source,
+    SourceError, StartPoint, StartPoints, StopReason,
 };
 use crate::{
     class::Class,
@@ -34,7 +34,7 @@ pub struct MemoryBroker {
 struct State {
     topics: HashMap<Arc<str>, Topic>,
     incarnations: u128,
-    committed: HashMap<(String, PartitionName), i64>,
+    committed: HashMap<(String, PartitionName), GroupOffset>,
     wanted: HashMap<(String, usize), BTreeSet<PartitionName>>,
     deaf_to_commits: bool,
 }
@@ -116,7 +116,7 @@ impl MemoryBroker {
     /// The group's offset of a partition.
     #[must_use]
     pub fn committed(&self, group: &str, name: &PartitionName) -> Option<i64> {
-        self.lock().committed.get(&(group.to_owned(), name.clone())).copied()
+        self.lock().committed.get(&(group.to_owned(), name.clone())).map(|committed| committed.offset)
     }
 
     /// Sets the group's offset, as an operator does, or forgets it.
@@ -124,7 +124,7 @@ impl MemoryBroker {
         self.change(|state| {
             let key = (group.to_owned(), name.clone());
             match offset {
-                Some(offset) => state.committed.insert(key, offset),
+                Some(offset) => state.committed.insert(key, GroupOffset { offset, ours: false }),
                 None => state.committed.remove(&key),
             }
         });
@@ -235,15 +235,16 @@ impl MemorySource {
                 Some(Offered { partition, committed, fenced })
             })
             .collect();
-        let points = self.starts.resolve(&offered, self.broker.as_ref());
+        let points = self.starts.resolve(&offered, self.broker.as_ref(), self.revoke_deadline);
         let hold = self.positions.hold(|| self.wake());
-        let (mut begun, mut later) = (Vec::new(), Vec::new());
+        let (mut begun, mut later, mut receipts) = (Vec::new(), Vec::new(), Vec::new());
         for (offered, point) in offered.into_iter().zip(points) {
             let name = PartitionName::from(offered.partition.as_ref());
             match point {
-                StartPoint::At(offset) => {
+                StartPoint::At(offset, proof) => {
                     let lane = self.positions.lane_for(&name, &[]);
-                    self.positions.install(&hold, offered.partition, lane, offset);
+                    let generation = self.positions.install(&hold, offered.partition, lane, offset);
+                    receipts.extend(proof.map(|proof| proof.under(generation)));
                     begun.push(name);
                 }
                 StartPoint::Stop(reason) => self.starts.notice(Notice::Stopped(name, reason)),
@@ -254,6 +255,7 @@ impl MemorySource {
             }
         }
         drop(hold);
+        self.commit(receipts);
         if !begun.is_empty() {
             self.starts.notice(Notice::Assigned(begun));
         }
@@ -265,7 +267,8 @@ impl MemorySource {
         let hold = self.positions.hold(|| self.wake());
         self.positions.remove(&hold, &names);
         drop(hold);
-        self.starts.notice(Notice::Revoked { partitions: names, drained });
+        self.starts.notice(Notice::Rebalanced(Rebalance::Revoke));
+        self.starts.notice(Notice::Revoked { partitions: names, drained, lost: false });
     }
 }
 
@@ -352,7 +355,10 @@ impl Source for MemorySource {
         let current: Vec<_> = current.collect();
         self.broker.change(|state| {
             if !state.deaf_to_commits {
-                state.committed.extend(current.into_iter().map(|(name, next)| ((self.group.clone(), name), next)));
+                let ours = |offset| GroupOffset { offset, ours: true };
+                state
+                    .committed
+                    .extend(current.into_iter().map(|(name, next)| ((self.group.clone(), name), ours(next))));
             }
         });
     }
@@ -375,6 +381,7 @@ impl Source for MemorySource {
         }
         let mut now = wanted;
         if !given.is_empty() {
+            self.starts.notice(Notice::Rebalanced(Rebalance::Assign));
             // What cannot begin yet counts as not given, and is offered again.
             for name in self.offer(&given, false) {
                 now.remove(&name);

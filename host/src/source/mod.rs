@@ -21,7 +21,7 @@ use crate::{
     class::Class,
     config::BatchLimits,
     record::{Batch, TopicPartition},
-    store::Receipt,
+    store::{Receipt, Standing},
 };
 
 /// A partition by its topic's name, before it is known which incarnation of the topic it belongs to.
@@ -125,22 +125,31 @@ impl SourceError {
     }
 }
 
+/// A group's offset of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupOffset {
+    /// Where the group goes on.
+    pub offset: i64,
+    /// Whether it was committed from a receipt. Otherwise somebody else has set it, such as an operator.
+    pub ours: bool,
+}
+
 /// A partition that the group gave to this member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offered {
     /// The partition of this incarnation of its topic.
     pub partition: Arc<TopicPartition>,
     /// What the group's offset says, where there is one.
-    pub committed: Option<i64>,
+    pub committed: Option<GroupOffset>,
     /// The member had it already and lost its place in the chain: the chain alone says where it goes on.
     pub fenced: bool,
 }
 
 /// Where an offered partition begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum StartPoint {
-    /// At this offset.
-    At(i64),
+    /// At this offset. Where the group does not know that yet, with what it takes to tell it.
+    At(i64, Option<Standing>),
     /// Not at all.
     Stop(StopReason),
     /// Not known yet (the database cannot be asked): offer it again soon. The text says why.
@@ -169,24 +178,40 @@ pub trait LogEnds {
 /// The pipeline's side of an assignment.
 pub trait StartPoints: Send + Sync {
     /// Where these begin, one answer each, in their order. Called on the poll thread, inside a rebalance: it answers
-    /// within a few seconds, with [`StartPoint::Later`] if need be.
-    fn resolve(&self, offered: &[Offered], log: &dyn LogEnds) -> Vec<StartPoint>;
+    /// within this time, with [`StartPoint::Later`] if need be. (A question to `log` that was begun is finished; its time is
+    /// bounded by whoever gave it.)
+    fn resolve(&self, offered: &[Offered], log: &dyn LogEnds, within: Duration) -> Vec<StartPoint>;
     /// Something to count, log and show.
     fn notice(&self, notice: Notice);
+}
+
+/// One step of a rebalance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rebalance {
+    /// The group gave, be it nothing.
+    Assign,
+    /// The group took.
+    Revoke,
+    /// The group had taken without asking.
+    Lost,
 }
 
 /// What a source reports beside its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A rebalance gave these.
+    /// These begin, none being an answer of the group's, too.
     Assigned(Vec<PartitionName>),
-    /// A rebalance took these. `drained`: everything in flight was finished before.
+    /// A rebalance took these.
     Revoked {
         /// Which.
         partitions: Vec<PartitionName>,
         /// Whether all that was in flight was finished in time.
         drained: bool,
+        /// Whether the group had given them away before, without this member: it was too silent for too long.
+        lost: bool,
     },
+    /// The group was answered: what it gave was taken, or what it took was given.
+    Rebalanced(Rebalance),
     /// One partition is no longer read.
     Stopped(PartitionName, StopReason),
     /// These wait for their start point; the text says why.

@@ -314,8 +314,8 @@ impl Applier {
         let mut tips = Vec::with_capacity(links.len());
         for (link, LinkPlace { generation, seq }) in links.into_iter().zip(places) {
             tips.push((link.partition.clone(), Tip { id: link.id, seq, next_offset: link.next_offset }));
-            // Invariant 1: only here, after a confirmed COMMIT or a checkpoint found by its id.
-            receipts.push(Receipt::new(link.partition, generation, link.next_offset));
+            // Invariant 1: after a confirmed COMMIT or a checkpoint found by its id. (A tip that is read gives the other.)
+            receipts.push(Receipt::new(link.partition, generation, link.next_offset, link.id));
         }
         let done = report.outcomes.len();
         let rest = (done < prepared.items.len()).then(|| prepared.split_off(done));

@@ -35,7 +35,7 @@ pub use connection::*;
 pub use error::{Statement, StoreError};
 use headers::headers_to_json;
 pub use prepared::{PrepareContext, Prepared};
-pub use receipt::Receipt;
+pub use receipt::{Receipt, Standing, standing};
 pub use registration::{ConsumerRow, Registration};
 pub use report::*;
 pub use schema::{MIGRATIONS_TABLE, Pending, SchemaState};

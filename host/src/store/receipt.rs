@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::record::TopicPartition;
+use uuid::Uuid;
+
+use super::{Connection, StoreError, Tip};
+use crate::{identity::ConsumerName, record::TopicPartition};
 
 /// Proof that a checkpoint's COMMIT was confirmed, or found later by its id. Only the store makes one; committing an
 /// offset takes one. Not `Clone`: a receipt is spent once.
@@ -11,17 +14,18 @@ pub struct Receipt {
     partition: Arc<TopicPartition>,
     generation: u64,
     next_offset: i64,
+    checkpoint: Uuid,
 }
 
 impl Receipt {
-    pub(super) fn new(partition: Arc<TopicPartition>, generation: u64, next_offset: i64) -> Self {
-        Self { partition, generation, next_offset }
+    pub(super) fn new(partition: Arc<TopicPartition>, generation: u64, next_offset: i64, checkpoint: Uuid) -> Self {
+        Self { partition, generation, next_offset, checkpoint }
     }
 
     /// For tests of sources, which have no store.
     #[cfg(test)]
     pub(crate) fn forged(partition: Arc<TopicPartition>, generation: u64, next_offset: i64) -> Self {
-        Self::new(partition, generation, next_offset)
+        Self::new(partition, generation, next_offset, Uuid::nil())
     }
 
     /// The partition, with its topic id.
@@ -41,4 +45,44 @@ impl Receipt {
     pub fn next_offset(&self) -> i64 {
         self.next_offset
     }
+
+    /// The checkpoint's id.
+    #[must_use]
+    pub fn checkpoint(&self) -> Uuid {
+        self.checkpoint
+    }
+}
+
+/// Proof that a chain's tip was read in the database: a receipt that waits for the assignment under which its partition
+/// begins. So the group learns where a partition stands before its next record comes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Standing {
+    partition: Arc<TopicPartition>,
+    next_offset: i64,
+    checkpoint: Uuid,
+}
+
+impl Standing {
+    /// The receipt, now that the partition has begun.
+    #[must_use]
+    pub fn under(self, generation: u64) -> Receipt {
+        Receipt::new(self.partition, generation, self.next_offset, self.checkpoint)
+    }
+}
+
+/// Reads where a chain stands; `None` = it has no genesis yet.
+///
+/// # Errors
+/// The database's.
+// Invariant 1: what a statement outside of any transaction returns is committed.
+pub async fn standing(
+    connection: &mut dyn Connection,
+    consumer: &ConsumerName,
+    partition: &Arc<TopicPartition>,
+) -> Result<Option<(Tip, Standing)>, StoreError> {
+    let tips = connection.tips(consumer, std::slice::from_ref(partition)).await?;
+    Ok(tips.into_iter().next().flatten().map(|tip| {
+        let partition = Arc::clone(partition);
+        (tip, Standing { partition, next_offset: tip.next_offset, checkpoint: tip.id })
+    }))
 }

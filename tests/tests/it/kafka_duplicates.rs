@@ -1,7 +1,7 @@
 //! The same input more than once, in every way that Kafka brings it, and inputs that are none.
 
 use tidegate::config::Dialect;
-use tidegate_tests::{Message, Sql, oracle, oracle::Totals, wait};
+use tidegate_tests::{Message, Sql, host::Protocol, oracle, oracle::Totals, wait};
 
 use crate::{
     accounts::event,
@@ -17,6 +17,23 @@ on_both_databases! {
     another_payload_under_a_known_id_is_kept_and_reported: 1,
     what_is_no_event_is_skipped_or_a_dead_letter_and_its_neighbours_are_applied: 1,
     every_codec_is_read: 5,
+}
+
+/// In a group whose partitions the broker assigns (KIP-848).
+mod under_the_newer_protocol {
+    use super::{Protocol, Scene};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_same_ids_in_all_partitions_by_two_members_at_once() {
+        let scene = Scene::new(4).await.under(Protocol::Consumer);
+        super::the_same_ids_in_all_partitions_by_two_members_at_once(scene).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn two_hosts_that_both_believe_they_own_every_partition() {
+        let scene = Scene::new(2).await.under(Protocol::Consumer);
+        super::two_hosts_that_both_believe_they_own_every_partition(scene).await;
+    }
 }
 
 fn totals(consumed: i64, applied: i64, duplicate: i64) -> Totals {

@@ -6,11 +6,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use tidegate_tests::{Message, oracle, wait};
+use tidegate_tests::{Message, host::Protocol, oracle, wait};
 
 use crate::{
     accounts::event,
-    kafka_scene::{Scene, Wanted, until_ready},
+    kafka_scene::{Scene, Wanted, under_both_protocols, until_ready},
 };
 
 /// Produces without a pause until told to stop; says how many.
@@ -35,7 +35,8 @@ fn load(scene: &Scene) -> (Arc<AtomicBool>, std::thread::JoinHandle<i64>) {
     (stop, thread)
 }
 
-async fn members_come_and_go(scene: Scene) {
+async fn members_come_and_go_under_load(protocol: Protocol) {
+    let scene = Scene::new(6).await.under(protocol);
     let wanted = [Wanted { lanes: 2, max_records: 100, ..scene.consumer("c").await }];
     let (stop, producer) = load(&scene);
     let applied = |more: i64| {
@@ -75,16 +76,4 @@ async fn members_come_and_go(scene: Scene) {
     scene.proofs("c").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn members_come_and_go_under_load() {
-    members_come_and_go(Scene::new(6).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn members_come_and_go_under_load_with_the_newer_group_protocol() {
-    let mut scene = Scene::new(6).await;
-    scene.properties.insert("group.protocol".to_owned(), "consumer".to_owned());
-    scene.properties.remove("session.timeout.ms");
-    scene.properties.remove("heartbeat.interval.ms");
-    members_come_and_go(scene).await;
-}
+under_both_protocols!(members_come_and_go_under_load);

@@ -12,7 +12,11 @@ use tidegate::{
     identity::ConsumerName,
     store,
 };
-use tidegate_tests::{Broker, Database, Message, Sql, kafka, oracle, postgres, wait};
+use tidegate_tests::{
+    Broker, Database, Message, Sql,
+    host::{CLASSIC, Protocol},
+    kafka, oracle, postgres, wait,
+};
 
 use crate::accounts;
 
@@ -57,6 +61,20 @@ impl<D: Sql> Scene<D> {
         let scene = Self { broker, database, topic, partitions, properties };
         assert_eq!(store::open(&scene.store()).unwrap().migrate().await.unwrap().refusal(), None);
         scene
+    }
+
+    /// The same with members of this protocol. Under the newer one the broker has the time-outs.
+    pub(crate) fn under(mut self, protocol: Protocol) -> Self {
+        if protocol == Protocol::Consumer {
+            self.properties.retain(|key, _| !CLASSIC.contains(&key.as_str()));
+        }
+        self.with("group.protocol", protocol.name())
+    }
+
+    /// The same with another of librdkafka's settings.
+    pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
+        self.properties.insert(key.to_owned(), value.to_owned());
+        self
     }
 
     fn store(&self) -> config::Database {
@@ -182,3 +200,27 @@ macro_rules! on_both_databases {
     };
 }
 pub(crate) use on_both_databases;
+
+/// How many steps of rebalances a consumer has seen, of this kind or, without one, of any.
+pub(crate) fn steps(app: &App, consumer: &str, kind: Option<&str>) -> u64 {
+    let name = format!("tidegate_rebalances_total{{consumer=\"{consumer}\",");
+    let text = app.metrics().text();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(&name)?.split_once("} "));
+    lines
+        .filter(|(label, _)| kind.is_none_or(|kind| *label == format!("kind=\"{kind}\"")))
+        .map(|(_, n)| n.parse::<u64>().unwrap())
+        .sum()
+}
+
+/// A test under both protocols of a Kafka group.
+macro_rules! under_both_protocols {
+    ($($test:ident),* $(,)?) => {
+        mod classic {
+            $(#[tokio::test(flavor = "multi_thread")] async fn $test() { super::$test(tidegate_tests::host::Protocol::Classic).await; })*
+        }
+        mod newer {
+            $(#[tokio::test(flavor = "multi_thread")] async fn $test() { super::$test(tidegate_tests::host::Protocol::Consumer).await; })*
+        }
+    };
+}
+pub(crate) use under_both_protocols;

@@ -188,7 +188,8 @@ fn a_kafka_setting_that_safety_needs() {
         ("\"auto.offset.reset\" = \"latest\"", "the consumer's `start`"),
         ("\"enable.auto.commit\" = true", "only after the database commit"),
         ("\"isolation.level\" = \"read_uncommitted\"", "aborted transactions"),
-        ("\"partition.assignment.strategy\" = \"range\"", "cooperative-sticky"),
+        ("\"partition.assignment.strategy\" = \"range\"", "stop every partition at each rebalance"),
+        ("partition.assignment.strategy = \"roundrobin\"", "cooperative-sticky"),
         ("\"group.id\" = \"x\"", "the consumer's `group` says it"),
         ("\"queued.max.messages.kbytes\" = 1000", "the consumer's `queue`"),
         ("\"plugin.library.paths\" = \"evil.so\"", "loads foreign code"),
@@ -198,6 +199,63 @@ fn a_kafka_setting_that_safety_needs() {
         let said = changed(servers, &format!("{servers}\n{setting}"));
         holds(&said, &["error[refused-setting]", "cannot be set", reason]);
     }
+}
+
+#[test]
+fn a_membership_that_cannot_work() {
+    let servers = "\"bootstrap.servers\" = \"localhost:9092\"";
+    let newer = "\"group.protocol\" = \"consumer\"\n";
+    for (settings, parts) in [
+        (
+            format!("{newer}\"session.timeout.ms\" = 6000"),
+            ["error[refused-setting]", "cannot be set with group.protocol", "the broker decides"],
+        ),
+        (
+            format!("{newer}\"heartbeat.interval.ms\" = 300"),
+            ["error[refused-setting]", "cannot be set with group.protocol", "the broker decides"],
+        ),
+        (
+            format!("{newer}\"partition.assignment.strategy\" = \"range\""),
+            ["error[refused-setting]", "partition.assignment.strategy", "cannot be set"],
+        ),
+        (
+            format!("{newer}\"group.instance.id\" = \"one\""),
+            ["error[refused-setting]", "cannot be set with group.protocol", "could not come back under its id"],
+        ),
+        (
+            "\"group.remote.assignor\" = \"uniform\"".to_owned(),
+            ["error[ignored-setting]", "the members assign the partitions", "\"group.protocol\" = \"consumer\""],
+        ),
+        (
+            "\"max.poll.interval.ms\" = 30000".to_owned(),
+            ["error[time-outs]", "`max.poll.interval.ms` (30000) is less than `session.timeout.ms` (45000)", "raise"],
+        ),
+        (
+            "\"session.timeout.ms\" = 3000".to_owned(),
+            ["error[time-outs]", "`heartbeat.interval.ms` (3000) is not less", "a third"],
+        ),
+        (
+            "\"group.instance.id\" = \"host one\"".to_owned(),
+            ["error[bad-value]", "`group.instance.id` is no id that a broker takes", "one per process"],
+        ),
+        (
+            "\"topic.metadata.refresh.interval.ms\" = 300000".to_owned(),
+            ["error[out-of-range]", "300000", "a partition that nobody notices"],
+        ),
+    ] {
+        holds(&changed(servers, &format!("{servers}\n{settings}")), &parts);
+    }
+}
+
+#[test]
+fn two_members_of_one_group_under_one_static_id() {
+    let servers = "\"bootstrap.servers\" = \"localhost:9092\"";
+    let one = with(servers, &format!("{servers}\n\"group.instance.id\" = \"host-1\""));
+    let (_, consumer) = one.split_once("[[consumer]]").unwrap();
+    let other = consumer.replace("\"settlement\"", "\"other\"").replace("order.events", "other.events");
+    assert!(parse(&format!("{one}\n[[consumer]]{other}")).is_ok(), "each is in its own group");
+    let same = format!("{one}\n[[consumer]]\ngroup = \"settlement\"{other}");
+    holds(&said(&same), &["error[shared-instance]", "under the same `group.instance.id`", "its own `group`"]);
 }
 
 #[test]
@@ -297,6 +355,14 @@ fn a_revoke_that_outlasts_the_session() {
             "error[revoke-too-long]: a revoke may take 45s, but after 45s (`session.timeout.ms`)",
             "raise `session.timeout.ms` in [kafka.main]",
         ],
+    );
+    let newer = with(
+        "\"bootstrap.servers\" = \"localhost:9092\"",
+        "\"bootstrap.servers\" = \"localhost:9092\"\n\"group.protocol\" = \"consumer\"",
+    );
+    holds(
+        &self::said(&newer.replace("lanes = 2", "revoke_deadline = \"45s\"")),
+        &["after 45s (`group.consumer.session.timeout.ms of the broker, by default`)", "set it below 45s"],
     );
 }
 

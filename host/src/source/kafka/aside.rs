@@ -12,8 +12,17 @@ use rdkafka::{
     error::{KafkaError, KafkaResult},
 };
 
-/// Settings that make a client a member of a group.
-const OF_A_MEMBER: &[&str] = &["group.id", "group.instance.id", "group.protocol", "group.remote.assignor"];
+/// Settings that make a client a member of a group, and those that mean something to a member only: the client holds them
+/// against each other, and what fits a member need not fit one that is none.
+const OF_A_MEMBER: &[&str] = &[
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+];
 
 /// What it has to say, the consumer's own client says as well.
 pub(super) struct Silent;
@@ -61,8 +70,13 @@ mod tests {
 
     #[test]
     fn it_reaches_the_same_cluster_and_joins_nothing() {
-        let user =
-            user(&[("bootstrap.servers", "localhost:1"), ("group.instance.id", "a"), ("group.protocol", "consumer")]);
+        let user = user(&[
+            ("bootstrap.servers", "localhost:1"),
+            ("group.instance.id", "a"),
+            ("group.protocol", "consumer"),
+            // Below the classic protocol's session time-out, which does not apply.
+            ("max.poll.interval.ms", "4000"),
+        ]);
         let config = config(&user);
         assert_eq!(config.get("bootstrap.servers"), Some("localhost:1"));
         assert!(OF_A_MEMBER.iter().all(|key| config.get(key).is_none()));

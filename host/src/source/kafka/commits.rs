@@ -2,14 +2,44 @@
 
 use std::collections::HashMap;
 
-use super::super::{PartitionName, Positions};
+use rdkafka::{Offset, TopicPartitionList, error::KafkaResult};
+use uuid::Uuid;
+
+use super::{
+    super::{PartitionName, Positions},
+    mark::mark,
+};
 use crate::store::Receipt;
+
+/// What one receipt says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    offset: i64,
+    checkpoint: Uuid,
+}
+
+/// By partition.
+pub(super) type Offsets = HashMap<PartitionName, Told>;
 
 /// What the group was told, and what it is still to be told. Offsets come from receipts only (Invariant 1).
 #[derive(Debug, Default)]
 pub(super) struct Commits {
-    due: HashMap<PartitionName, i64>,
-    sent: Option<HashMap<PartitionName, i64>>,
+    due: Offsets,
+    sent: Option<Offsets>,
+}
+
+/// As the client takes them, each with its mark.
+///
+/// # Errors
+/// For offsets that no log has.
+pub(super) fn list_of(offsets: &Offsets) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::with_capacity(offsets.len());
+    for (name, told) in offsets {
+        let mut element = list.add_partition(&name.topic, name.partition);
+        element.set_offset(Offset::Offset(told.offset))?;
+        element.set_metadata(mark(told.offset, told.checkpoint));
+    }
+    Ok(list)
 }
 
 impl Commits {
@@ -19,13 +49,14 @@ impl Commits {
         for receipt in receipts {
             let name = PartitionName::from(receipt.partition().as_ref());
             if positions.is_current(&name, receipt.generation()) {
-                self.due.insert(name, receipt.next_offset());
+                let told = Told { offset: receipt.next_offset(), checkpoint: receipt.checkpoint() };
+                self.due.insert(name, told);
             }
         }
     }
 
     /// What to send now, if nothing is under way.
-    pub(super) fn next(&mut self) -> Option<HashMap<PartitionName, i64>> {
+    pub(super) fn next(&mut self) -> Option<Offsets> {
         if self.sent.is_some() || self.due.is_empty() {
             return None;
         }
@@ -46,7 +77,7 @@ impl Commits {
     }
 
     /// What these partitions' offsets should be, for a commit that waits; under way or not. They are forgotten.
-    pub(super) fn take(&mut self, names: &[PartitionName]) -> HashMap<PartitionName, i64> {
+    pub(super) fn take(&mut self, names: &[PartitionName]) -> Offsets {
         let mut taken = HashMap::new();
         for name in names {
             let under_way = self.sent.as_mut().and_then(|sent| sent.remove(name));
@@ -57,10 +88,9 @@ impl Commits {
         taken
     }
 
-    /// All that is due or under way.
-    pub(super) fn take_all(&mut self) -> HashMap<PartitionName, i64> {
-        let names: Vec<_> = self.due.keys().chain(self.sent.iter().flat_map(HashMap::keys)).cloned().collect();
-        self.take(&names)
+    /// The partitions of which something is due or under way.
+    pub(super) fn names(&self) -> Vec<PartitionName> {
+        self.due.keys().chain(self.sent.iter().flat_map(HashMap::keys)).cloned().collect()
     }
 }
 
@@ -69,6 +99,10 @@ impl Commits {
 mod tests {
     use super::*;
 
+    fn told(offset: i64) -> Told {
+        Told { offset, checkpoint: Uuid::nil() }
+    }
+
     fn name(partition: i32) -> PartitionName {
         PartitionName { topic: "t".into(), partition }
     }
@@ -76,26 +110,30 @@ mod tests {
     #[test]
     fn one_request_at_a_time_and_the_newest_offset_wins() {
         let mut commits = Commits::default();
-        commits.due.insert(name(0), 5);
-        assert_eq!(commits.next().unwrap()[&name(0)], 5);
-        commits.due.insert(name(0), 7);
+        commits.due.insert(name(0), told(5));
+        assert_eq!(commits.next().unwrap()[&name(0)], told(5));
+        commits.due.insert(name(0), told(7));
         assert_eq!(commits.next(), None);
         commits.answered(true);
-        assert_eq!(commits.next().unwrap()[&name(0)], 7);
-        commits.due.insert(name(0), 9);
+        assert_eq!(commits.next().unwrap()[&name(0)], told(7));
+        commits.due.insert(name(0), told(9));
         commits.answered(false);
-        assert_eq!(commits.next().unwrap()[&name(0)], 9, "a failed older offset does not come back over a newer one");
+        assert_eq!(
+            commits.next().unwrap()[&name(0)],
+            told(9),
+            "a failed older offset does not come back over a newer one"
+        );
     }
 
     #[test]
     fn a_revoke_takes_what_is_under_way_too() {
         let mut commits = Commits::default();
-        commits.due.insert(name(0), 5);
-        commits.due.insert(name(1), 6);
+        commits.due.insert(name(0), told(5));
+        commits.due.insert(name(1), told(6));
         commits.next().unwrap();
         let taken = commits.take(&[name(0)]);
-        assert_eq!(taken, HashMap::from([(name(0), 5)]));
+        assert_eq!(taken, HashMap::from([(name(0), told(5))]));
         commits.answered(false);
-        assert_eq!(commits.next().unwrap(), HashMap::from([(name(1), 6)]), "what was taken does not come back");
+        assert_eq!(commits.next().unwrap(), HashMap::from([(name(1), told(6))]), "what was taken does not come back");
     }
 }

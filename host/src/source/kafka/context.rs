@@ -11,22 +11,22 @@ use std::{
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
-    consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext},
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
     types::RDKafkaRespErr,
 };
 
 use super::{
-    super::{Notice, Offered, PartitionName, Positions, StartPoint, StartPoints, StopReason},
-    commits::Commits,
+    super::{GroupOffset, Notice, Offered, PartitionName, Positions, Rebalance, StartPoint, StartPoints, StopReason},
+    budget::Budget,
+    commits::{self, Commits},
     ends::Ends,
-    raw::LaneQueue,
+    mark::is_mark,
+    raw::{self, LaneQueue},
     topic_ids::{Standing, TopicIds},
 };
-use crate::record::TopicPartition;
+use crate::{record::TopicPartition, store::Standing as Proof};
 
-/// How long the group's offsets may take to come.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a partition waits for its start point to be asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -38,6 +38,8 @@ pub(super) struct Context {
     /// Set right after the consumer is made; gone while it is being dropped.
     pub(super) lanes: OnceLock<Weak<Vec<LaneQueue<Context>>>>,
     pub(super) ids: OnceLock<TopicIds>,
+    /// Set once the group has taken this member in.
+    joined: OnceLock<()>,
     commits: Mutex<Commits>,
     waiting: Mutex<Waiting>,
     broken: Mutex<Option<String>>,
@@ -65,10 +67,24 @@ impl Waiting {
     }
 }
 
+/// A partition that begins.
+struct Beginning {
+    partition: Arc<TopicPartition>,
+    at: i64,
+    /// What the group is to be told of it.
+    proof: Option<Proof>,
+}
+
+impl Beginning {
+    fn name(&self) -> PartitionName {
+        PartitionName::from(self.partition.as_ref())
+    }
+}
+
 /// Where partitions begin that were asked about.
 #[derive(Default)]
 struct Settled {
-    begin: Vec<(Arc<TopicPartition>, i64)>,
+    begin: Vec<Beginning>,
     later: Vec<PartitionName>,
     why: Option<String>,
     stop: Vec<(PartitionName, StopReason)>,
@@ -124,6 +140,7 @@ impl Context {
             revoke_deadline,
             lanes: OnceLock::new(),
             ids: OnceLock::new(),
+            joined: OnceLock::new(),
             commits: Mutex::default(),
             waiting: Mutex::default(),
             broken: Mutex::default(),
@@ -141,6 +158,14 @@ impl Context {
 
     fn break_down(&self, what: &str, error: &dyn std::fmt::Display) {
         locked(&self.broken).get_or_insert_with(|| format!("{what}: {error}"));
+    }
+
+    /// Says so once the group has taken this member in, also where it has no partition for it.
+    pub(super) fn look_for_membership(&self, consumer: &BaseConsumer<Self>) {
+        if self.joined.get().is_none() && self.ids.get().is_some() && raw::is_member(consumer) {
+            let _ = self.joined.set(());
+            self.starts.notice(Notice::Assigned(Vec::new()));
+        }
     }
 
     /// Lets these begin anew at the next poll.
@@ -167,10 +192,13 @@ impl Context {
         wanted.retain(|(name, fenced)| !fenced || assigned.contains(name));
         let held: Vec<_> =
             wanted.iter().map(|(name, _)| name).filter(|name| assigned.contains(name)).cloned().collect();
-        let settled = self.settle(consumer, &wanted);
-        let begun: HashSet<_> = settled.begin.iter().map(|(p, _)| PartitionName::from(p.as_ref())).collect();
+        let mut settled = self.settle(consumer, &wanted);
+        let begun: HashSet<_> = settled.begin.iter().map(Beginning::name).collect();
         let again: Vec<_> = held.into_iter().filter(|name| begun.contains(name)).collect();
-        self.begin(consumer, &settled, &again);
+        let begun = self.begin(consumer, std::mem::take(&mut settled.begin), &again);
+        if !begun.is_empty() {
+            self.starts.notice(Notice::Assigned(begun));
+        }
         self.after(settled, &wanted);
     }
 
@@ -193,12 +221,14 @@ impl Context {
         let Some(ids) = self.ids.get() else {
             return Settled::later(names(), "the cluster's id is not known yet".to_owned());
         };
+        let budget = Budget::new(self.revoke_deadline);
         let topics: HashSet<Arc<str>> = names().map(|name| name.topic).collect();
-        let topic_ids = match ids.ask(consumer, &topics.into_iter().collect::<Vec<_>>()) {
+        let topic_ids = match ids.ask(consumer, &topics.into_iter().collect::<Vec<_>>(), budget.question()) {
             Ok(topic_ids) => topic_ids,
             Err(error) => return Settled::later(names(), error.to_string()),
         };
-        let committed = match consumer.committed_offsets(list_of(wanted.iter().map(|(name, _)| name)), PATIENCE) {
+        let list = list_of(wanted.iter().map(|(name, _)| name));
+        let committed = match consumer.committed_offsets(list, budget.question()) {
             Ok(committed) => committed,
             Err(error) => return Settled::later(names(), format!("ask for the group's offsets: {error}")),
         };
@@ -219,7 +249,9 @@ impl Context {
                 }
             };
             let committed = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
-                Offset::Offset(offset) => Some(offset),
+                Offset::Offset(offset) => {
+                    Some(GroupOffset { offset, ours: is_mark(raw::beside(&committed, name), offset) })
+                }
                 _ => None,
             });
             let partition = Arc::new(TopicPartition {
@@ -230,11 +262,13 @@ impl Context {
             });
             offered.push(Offered { partition, committed, fenced: *fenced });
         }
-        let points = self.starts.resolve(&offered, &Ends(consumer));
+        let points = self.starts.resolve(&offered, &Ends(consumer, budget), budget.work());
         for (offered, point) in offered.into_iter().zip(points) {
             let name = PartitionName::from(offered.partition.as_ref());
             match point {
-                StartPoint::At(offset) => settled.begin.push((offered.partition, offset)),
+                StartPoint::At(at, proof) => {
+                    settled.begin.push(Beginning { partition: offered.partition, at, proof });
+                }
                 StartPoint::Stop(reason) => settled.stop.push((name, reason)),
                 StartPoint::Later(why) => {
                     settled.later.push(name);
@@ -245,42 +279,47 @@ impl Context {
         settled
     }
 
-    /// Gives the client these partitions with their offsets, no lane reading meanwhile. Answers a rebalance even where
-    /// there is nothing to give.
-    fn begin(&self, consumer: &BaseConsumer<Self>, settled: &Settled, again: &[PartitionName]) {
-        let Some(lanes) = self.lanes.get().and_then(Weak::upgrade) else { return };
+    /// Gives the client these partitions with their offsets, no lane reading meanwhile, and names those that have begun.
+    /// Answers a rebalance even where there is nothing to give.
+    fn begin(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        beginnings: Vec<Beginning>,
+        again: &[PartitionName],
+    ) -> Vec<PartitionName> {
+        let Some(lanes) = self.lanes.get().and_then(Weak::upgrade) else { return Vec::new() };
         let hold = self.positions.hold(|| lanes.iter().for_each(LaneQueue::wake));
         if !again.is_empty()
             && let Err(error) = consumer.incremental_unassign(&list_of(again))
         {
             self.break_down("take partitions back from the client", &error);
-            return;
+            return Vec::new();
         }
+        let names: Vec<_> = beginnings.iter().map(Beginning::name).collect();
         let mut picked = Vec::new();
-        for (partition, _) in &settled.begin {
-            let name = PartitionName::from(partition.as_ref());
-            let lane = self.positions.lane_for(&name, &picked);
+        for name in &names {
+            let lane = self.positions.lane_for(name, &picked);
             // Before the assignment: afterwards some records may already stand in the main queue.
-            lanes[lane].forward(&name);
+            lanes[lane].forward(name);
             picked.push(lane);
         }
-        let names: Vec<_> =
-            settled.begin.iter().map(|(partition, at)| (PartitionName::from(partition.as_ref()), *at)).collect();
-        let assigned = offsets_of(names.iter().map(|(name, at)| (name, *at)));
+        let assigned = offsets_of(names.iter().zip(beginnings.iter().map(|beginning| beginning.at)));
         if let Err(error) = assigned.and_then(|list| consumer.incremental_assign(&list)) {
             self.break_down("assign partitions to the client", &error);
-            return;
+            return Vec::new();
         }
-        for ((partition, at), lane) in settled.begin.iter().zip(picked) {
-            self.positions.install(&hold, Arc::clone(partition), lane, *at);
+        let mut receipts = Vec::new();
+        for (beginning, lane) in beginnings.into_iter().zip(picked) {
+            let generation = self.positions.install(&hold, beginning.partition, lane, beginning.at);
+            receipts.extend(beginning.proof.map(|proof| proof.under(generation)));
         }
+        drop(hold);
+        // Sent by the poll that this is within.
+        self.commits().spend(receipts, &self.positions);
+        names
     }
 
     fn after(&self, settled: Settled, wanted: &[(PartitionName, bool)]) {
-        let begun: Vec<_> = settled.begin.iter().map(|(p, _)| PartitionName::from(p.as_ref())).collect();
-        if !begun.is_empty() {
-            self.starts.notice(Notice::Assigned(begun));
-        }
         for (name, reason) in settled.stop {
             self.starts.notice(Notice::Stopped(name, reason));
         }
@@ -298,21 +337,24 @@ impl Context {
 
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
         let wanted: Vec<_> = names_of(list).into_iter().map(|name| (name, false)).collect();
-        let settled = self.settle(consumer, &wanted);
-        self.begin(consumer, &settled, &[]);
+        let mut settled = self.settle(consumer, &wanted);
+        let begun = self.begin(consumer, std::mem::take(&mut settled.begin), &[]);
+        self.starts.notice(Notice::Rebalanced(Rebalance::Assign));
+        // None is an answer, too: the group has more members than partitions.
+        let _ = self.joined.set(());
+        self.starts.notice(Notice::Assigned(begun));
         self.after(settled, &wanted);
     }
 
     fn revoke(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        let budget = Budget::new(self.revoke_deadline);
         let names = names_of(list);
         locked(&self.waiting).names.retain(|name, _| !names.contains(name));
         // Whether the assignment is "lost" is no guard (the client may not know yet): the database decides, and a commit
         // that comes too late fails.
-        let drained = self.positions.drain(&names, self.revoke_deadline);
-        let offsets = self.commits().take(&names);
-        if let Err(error) = self.commit_now(consumer, &offsets) {
-            self.starts.notice(Notice::CommitFailed(error.to_string()));
-        }
+        let lost = consumer.assignment_lost();
+        let drained = self.positions.drain(&names, budget.work());
+        self.commit_now(consumer, &names, budget.left());
         let lanes = self.lanes.get().and_then(Weak::upgrade);
         let hold = self.positions.hold(|| lanes.iter().flat_map(|lanes| lanes.iter()).for_each(LaneQueue::wake));
         // A partition that waits for its start point is the group's but not the client's, and the client refuses a list
@@ -324,19 +366,20 @@ impl Context {
         }
         self.positions.remove(&hold, &names);
         drop(hold);
-        self.starts.notice(Notice::Revoked { partitions: names, drained });
+        self.starts.notice(Notice::Rebalanced(if lost { Rebalance::Lost } else { Rebalance::Revoke }));
+        self.starts.notice(Notice::Revoked { partitions: names, drained, lost });
     }
 
-    /// Commits and waits for the answer.
-    pub(super) fn commit_now(
-        &self,
-        consumer: &BaseConsumer<Self>,
-        offsets: &HashMap<PartitionName, i64>,
-    ) -> KafkaResult<()> {
+    /// Commits what is due of these partitions, and waits for the answer. Without one the chain knows where to go on.
+    pub(super) fn commit_now(&self, consumer: &BaseConsumer<Self>, names: &[PartitionName], within: Duration) {
+        let offsets = self.commits().take(names);
         if offsets.is_empty() {
-            return Ok(());
+            return;
         }
-        consumer.commit(&offsets_of(offsets.iter().map(|(name, offset)| (name, *offset)))?, CommitMode::Sync)
+        let list = commits::list_of(&offsets);
+        if let Err(error) = list.and_then(|list| raw::commit_within(consumer, &list, within)) {
+            self.starts.notice(Notice::CommitFailed(error.to_string()));
+        }
     }
 }
 

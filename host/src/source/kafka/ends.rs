@@ -1,7 +1,5 @@
 //! What the broker says about where logs begin and end.
 
-use std::time::Duration;
-
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer},
@@ -10,13 +8,13 @@ use rdkafka::{
 
 use super::{
     super::{LogEnds, PartitionName, SourceError},
+    budget::Budget,
     context::Context,
 };
 use crate::class::Class;
 
-const PATIENCE: Duration = Duration::from_secs(5);
-
-pub(super) struct Ends<'a>(pub(super) &'a BaseConsumer<Context>);
+/// Asked over this client, within this time.
+pub(super) struct Ends<'a>(pub(super) &'a BaseConsumer<Context>, pub(super) Budget);
 
 /// Errors of questions: what a broker says about a question may be otherwise a second later.
 fn asking(what: String) -> impl Fn(KafkaError) -> SourceError {
@@ -25,7 +23,7 @@ fn asking(what: String) -> impl Fn(KafkaError) -> SourceError {
 
 impl LogEnds for Ends<'_> {
     fn bounds(&self, name: &PartitionName) -> Result<(i64, i64), SourceError> {
-        let asked = self.0.fetch_watermarks(&name.topic, name.partition, PATIENCE);
+        let asked = self.0.fetch_watermarks(&name.topic, name.partition, self.1.question());
         asked.map_err(asking(format!("ask for the first and last offset of {name}")))
     }
 
@@ -33,7 +31,7 @@ impl LogEnds for Ends<'_> {
         let fail = asking(format!("ask for the first offset of {name} at {time_ms} ms"));
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&name.topic, name.partition, Offset::Offset(time_ms)).map_err(&fail)?;
-        let found = self.0.offsets_for_times(list, PATIENCE).map_err(&fail)?;
+        let found = self.0.offsets_for_times(list, self.1.question()).map_err(&fail)?;
         match found.find_partition(&name.topic, name.partition).map(|element| element.offset()) {
             Some(Offset::Offset(offset)) => Ok(offset),
             // Nothing at or after that time.
@@ -43,7 +41,7 @@ impl LogEnds for Ends<'_> {
 
     fn partitions(&self, topic: &str) -> Result<i32, SourceError> {
         let fail = asking(format!("ask for the partitions of {topic}"));
-        let metadata = self.0.fetch_metadata(Some(topic), PATIENCE).map_err(&fail)?;
+        let metadata = self.0.fetch_metadata(Some(topic), self.1.question()).map_err(&fail)?;
         let count = metadata.topics().iter().find(|t| t.name() == topic).map_or(0, |t| t.partitions().len());
         match i32::try_from(count) {
             Ok(count) if count > 0 => Ok(count),

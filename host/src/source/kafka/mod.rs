@@ -5,9 +5,11 @@
 //! `properties` pins what safety needs.
 
 mod aside;
+mod budget;
 mod commits;
 mod context;
 mod ends;
+mod mark;
 mod missing;
 mod properties;
 mod raw;
@@ -28,10 +30,11 @@ use rdkafka::{
 
 pub use self::topic_ids::is_embedded;
 use self::{
-    context::{Context, list_of, notice, offsets_of, unknown_topic},
+    budget::Budget,
+    context::{Context, list_of, notice, unknown_topic},
     ends::Ends,
     raw::{LaneQueue, Reading},
-    topic_ids::{Standing, TopicIds},
+    topic_ids::{PATIENCE, Standing, TopicIds},
 };
 use super::{Fetched, LogEnds, Notice, PartitionName, Piece, Positions, Source, SourceError, StartPoints, StopReason};
 use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
@@ -42,8 +45,8 @@ const READ: usize = 512;
 const COMPARE: Duration = Duration::from_secs(1);
 /// What is being done while a topic's id is compared with its chain's.
 const CONFIRM: &str = "confirm the topics' ids";
-/// How long leaving the group may take.
-const LEAVING: Duration = Duration::from_secs(30);
+/// How long leaving the group may take at least: a goodbye to the broker, which may hang.
+const LEAVING: Duration = Duration::from_secs(5);
 /// How long one look at the logs' ends may take; what was not reached comes next time.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -116,7 +119,7 @@ impl KafkaSource {
 
     fn send_commits(&self) {
         let Some(offsets) = self.context().commits().next() else { return };
-        let list = offsets_of(offsets.iter().map(|(name, offset)| (name, *offset)));
+        let list = commits::list_of(&offsets);
         if let Err(error) = list.and_then(|list| raw::commit(&self.consumer, &list)) {
             self.context().commits().answered(false);
             self.context().starts.notice(Notice::CommitFailed(error.to_string()));
@@ -168,8 +171,8 @@ impl KafkaSource {
         let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
         let topics: Vec<_> = topics.iter().cloned().collect();
         let standings = match &self.aside {
-            Some(aside) => ids.ask(aside, &topics)?,
-            None => ids.ask(&self.consumer, &topics)?,
+            Some(aside) => ids.ask(aside, &topics, PATIENCE)?,
+            None => ids.ask(&self.consumer, &topics, PATIENCE)?,
         };
         self.stop_changed(&standings);
         match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
@@ -255,12 +258,14 @@ impl Source for KafkaSource {
                 let place = format!("{}[{}]@{}", message.topic(), message.partition(), message.offset());
                 return Err(fatal("poll the group", format!("a record outside the lanes' queues: {place}")));
             }
-            Some(Err(error)) => match error.rdkafka_error_code() {
-                Some(RDKafkaErrorCode::Fatal) => return Err(fatal("poll the group", error)),
-                _ => self.context().starts.notice(notice(&error, advice(&error))),
+            Some(Err(error)) => match self.consumer.client().fatal_error() {
+                // What the error itself says is only that it is fatal.
+                Some((code, reason)) => return Err(fatal("serve the group", fatal_advice(code, &reason))),
+                None => self.context().starts.notice(notice(&error, advice(&error))),
             },
         }
         self.send_commits();
+        self.context().look_for_membership(&self.consumer);
         self.context().serve_waiting(&self.consumer);
         self.context().broken().map_or(Ok(()), |why| Err(fatal("serve the group", why)))
     }
@@ -278,11 +283,11 @@ impl Source for KafkaSource {
             return ends;
         }
         let mut at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + LOOK;
+        let (until, budget) = (Instant::now() + LOOK, Budget::new(PATIENCE));
         for _ in 0..assigned.len() {
             let name = PartitionName::from(assigned[*at % assigned.len()].0.as_ref());
             *at = at.wrapping_add(1);
-            if let Ok((_, end)) = Ends(&self.consumer).bounds(&name) {
+            if let Ok((_, end)) = Ends(&self.consumer, budget).bounds(&name) {
                 ends.insert(name, end);
             }
             if Instant::now() >= until {
@@ -297,22 +302,31 @@ impl Source for KafkaSource {
         let context = self.context();
         let names: Vec<_> =
             self.positions().assigned().iter().map(|(partition, _)| PartitionName::from(partition.as_ref())).collect();
-        self.positions().drain(&names, context.revoke_deadline);
+        let budget = Budget::new(context.revoke_deadline);
+        self.positions().drain(&names, budget.work());
         // While still a member: once the client is closing it no longer says so to the broker, and a commit may come
         // too late.
-        let offsets = context.commits().take_all();
-        if let Err(error) = context.commit_now(&self.consumer, &offsets) {
-            context.starts.notice(Notice::CommitFailed(error.to_string()));
-        }
+        let names = context.commits().names();
+        context.commit_now(&self.consumer, &names, budget.left());
         if let Err(error) = self.consumer.close_queue() {
             context.starts.notice(Notice::Client(format!("leave the group: {error}")));
             return;
         }
-        let until = Instant::now() + LEAVING;
+        let until = Instant::now() + budget.left().max(LEAVING);
         while !self.consumer.closed() && Instant::now() < until {
             // What comes now is the last revoke; records cannot.
             let _ = self.consumer.poll(Duration::from_millis(50));
         }
+    }
+}
+
+fn fatal_advice(code: RDKafkaErrorCode, reason: &str) -> String {
+    match code {
+        RDKafkaErrorCode::FencedInstanceId | RDKafkaErrorCode::UnreleasedInstanceId => format!(
+            "{reason}: another process is the group's member under this `group.instance.id`; give each its own, or stop \
+             one of them"
+        ),
+        _ => reason.to_owned(),
     }
 }
 

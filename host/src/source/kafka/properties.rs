@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use rdkafka::ClientConfig;
 
+use crate::config::{REFRESH, REFRESH_MS};
+
 /// What a consumer asks of its client beside the cluster's properties.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
@@ -18,20 +20,25 @@ pub struct ClientOptions {
 /// The smallest fetch that makes sense: below it one big record would be fetched alone each time.
 const LEAST_FETCH: usize = 64 << 10;
 
+const STRATEGY: &str = "partition.assignment.strategy";
+
 /// Settings of a consumer's client. The pinned ones come last and win.
 #[must_use]
 pub fn client_config(user: &BTreeMap<String, String>, options: &ClientOptions) -> ClientConfig {
     let mut config = ClientConfig::new();
-    for (key, value) in user {
+    for (key, value) in user.iter().filter(|(key, _)| *key != STRATEGY) {
         config.set(key, value);
     }
     for (key, value) in pinned(options) {
         config.set(key, value);
     }
+    // New partitions are noticed within half a minute instead of five, or sooner.
+    let refresh = user.get(REFRESH).and_then(|ms| ms.trim().parse().ok()).unwrap_or(*REFRESH_MS.end());
+    config.set(REFRESH, refresh.clamp(*REFRESH_MS.start(), *REFRESH_MS.end()).to_string());
     // The newer protocol has its assignor on the broker, and refuses this key.
     if !user.get("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer")) {
         // An eager assignor cannot take single partitions back and give them again, which fencing needs.
-        config.set("partition.assignment.strategy", "cooperative-sticky");
+        config.set(STRATEGY, "cooperative-sticky");
     }
     config
 }
@@ -49,8 +56,6 @@ fn pinned(options: &ClientOptions) -> Vec<(&'static str, String)> {
         // Such an event would leave the client's position one too far (see `raw`).
         ("enable.partition.eof", "false".to_owned()),
         ("allow.auto.create.topics", "false".to_owned()),
-        // New partitions are noticed within half a minute instead of five.
-        ("topic.metadata.refresh.interval.ms", "30000".to_owned()),
         // A small queue would otherwise be filled only once a second.
         ("fetch.queue.backoff.ms", "10".to_owned()),
         // Invariant 11. What one fetch adds on top of the queue is at most a quarter of it.
@@ -83,6 +88,25 @@ mod tests {
     fn the_newer_protocol_brings_its_own_assignor() {
         let config = config(&[("group.protocol", "consumer")]);
         assert_eq!(config.get("partition.assignment.strategy"), None);
+    }
+
+    #[test]
+    fn nobody_can_make_the_client_overlook_new_partitions() {
+        let refresh = |value: &str| config(&[(REFRESH, value)]).get(REFRESH).map(str::to_owned);
+        assert_eq!(config(&[]).get(REFRESH), Some("30000"));
+        assert_eq!(refresh("2000").as_deref(), Some("2000"));
+        assert_eq!(refresh("900000").as_deref(), Some("30000"));
+        assert_eq!(refresh("-1").as_deref(), Some("30000"), "librdkafka's word for never");
+    }
+
+    #[test]
+    fn an_eager_strategy_never_gets_through() {
+        for strategy in ["range", "roundrobin", "range,roundrobin", "cooperative-sticky,range"] {
+            let config = config(&[("partition.assignment.strategy", strategy)]);
+            assert_eq!(config.get("partition.assignment.strategy"), Some("cooperative-sticky"));
+        }
+        let newer = config(&[("group.protocol", "consumer"), ("partition.assignment.strategy", "range")]);
+        assert_eq!(newer.get("partition.assignment.strategy"), None, "the client would refuse to start");
     }
 
     #[test]

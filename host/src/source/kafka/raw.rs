@@ -424,6 +424,68 @@ pub(super) fn commit<C: ConsumerContext>(
     }
 }
 
+/// Commits and waits for the answer, up to `timeout`. The safe interface's synchronous commit waits as long as the client
+/// tries, which is a minute and more where a broker hangs.
+///
+/// # Errors
+/// The broker's, or that there was no answer; the commit may come to pass all the same.
+pub(super) fn commit_within<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    offsets: &TopicPartitionList,
+    timeout: Duration,
+) -> Result<(), KafkaError> {
+    use rd::rd_kafka_resp_err_t as code;
+    let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+    // SAFETY: client and list are alive and the client copies the list; the queue is this call's own, and an answer that
+    // comes after its destruction is dropped by the client.
+    let error = unsafe {
+        let client = consumer.client().native_ptr();
+        let queue = rd::rd_kafka_queue_new(client);
+        let mut error = rd::rd_kafka_commit_queue(client, offsets.ptr(), queue, None, ptr::null_mut());
+        if error == code::RD_KAFKA_RESP_ERR_NO_ERROR {
+            let event = rd::rd_kafka_queue_poll(queue, milliseconds);
+            error = if event.is_null() { code::RD_KAFKA_RESP_ERR__TIMED_OUT } else { rd::rd_kafka_event_error(event) };
+            if !event.is_null() {
+                rd::rd_kafka_event_destroy(event);
+            }
+        }
+        rd::rd_kafka_queue_destroy(queue);
+        error
+    };
+    if error == code::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(KafkaError::ConsumerCommit(error.into())) }
+}
+
+/// Whether the group has taken this client in. Its callbacks tell it too, but under the newer protocol not a member that
+/// gets no partition. Asks the client, not the broker.
+pub(super) fn is_member<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> bool {
+    // SAFETY: the client is alive; the answer is this call's own, and destroyed here.
+    unsafe {
+        let group = rd::rd_kafka_consumer_group_metadata(consumer.client().native_ptr());
+        if group.is_null() {
+            return false;
+        }
+        let generation = rd::rd_kafka_consumer_group_metadata_generation_id(group);
+        rd::rd_kafka_consumer_group_metadata_destroy(group);
+        generation > 0
+    }
+}
+
+/// What was committed beside the offset of a partition in this list; empty where nothing was. Anybody may have written it,
+/// so it is bytes: the safe interface panics where they are no text.
+pub(super) fn beside<'a>(list: &'a TopicPartitionList, name: &PartitionName) -> &'a [u8] {
+    let Ok(topic) = CString::new(name.topic.as_bytes()) else { return &[] };
+    // SAFETY: the list is alive and owns what its elements point to.
+    unsafe {
+        let element = rd::rd_kafka_topic_partition_list_find(list.ptr(), topic.as_ptr(), name.partition);
+        match element.as_ref() {
+            Some(element) if !element.metadata.is_null() => {
+                std::slice::from_raw_parts(element.metadata.cast(), element.metadata_size)
+            }
+            _ => &[],
+        }
+    }
+}
+
 /// The cluster's id, where the broker says it in time.
 pub(super) fn cluster_id<C: ConsumerContext>(consumer: &BaseConsumer<C>, timeout: Duration) -> Option<Arc<str>> {
     let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::class::Class;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer may take, where nobody waits for it but the batch.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How the client's embedded test broker begins its cluster id. It swallows every admin request, so it is not asked.
 const EMBEDDED: &str = "mockCluster";
 
@@ -73,6 +73,7 @@ impl TopicIds {
         &self,
         consumer: &BaseConsumer<C>,
         topics: &[Arc<str>],
+        within: Duration,
     ) -> Result<HashMap<Arc<str>, Standing>, SourceError> {
         if !self.asked {
             let made = |topic| (Arc::clone(topic), Standing::Is(made(&self.cluster_id, topic)));
@@ -84,7 +85,7 @@ impl TopicIds {
             class: Class::Transient,
         };
         let mut ids = HashMap::new();
-        let answers = raw::topic_ids(consumer, topics, PATIENCE).map_err(&fail)?;
+        let answers = raw::topic_ids(consumer, topics, within).map_err(&fail)?;
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         for (topic, id) in answers {
             let standing = match id {
