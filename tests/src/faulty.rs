@@ -102,7 +102,7 @@ impl Connection for Faulty {
         &mut self,
         consumer: &ConsumerName,
         rows: &[LedgerRow],
-    ) -> Result<Vec<MessageId>, StoreError> {
+    ) -> Result<Vec<usize>, StoreError> {
         through!(self, Ledger, insert_ledger(consumer, rows))
     }
 

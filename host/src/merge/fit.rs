@@ -21,7 +21,7 @@ use super::{
     Cell, Column, ColumnType, Guard, Operation, Target, TypedChange,
     instant::{fit_instant, parse_date, parse_time},
     number::{
-        decimal_to_int, fit_float, fit_int, fit_numeric, int_to_float, parse_decimal, real_to_decimal, real_to_int,
+        decimal_to_int, fit_float, fit_int, fit_numeric, int_to_float, parse_decimal, plain_digits, real_to_decimal, real_to_int,
     },
 };
 use crate::{
@@ -42,7 +42,7 @@ pub fn type_change(
     target: &Target,
     target_index: usize,
     record: usize,
-    change: &Change,
+    change: Change,
 ) -> Result<TypedChange, Rejection> {
     let spec = &target.spec;
     let refuse = |text: String| Err(Rejection::new(BAD_VALUE, format!("target {}: {text}", spec.name)));
@@ -67,8 +67,9 @@ pub fn type_change(
         return refuse(format!("{} values for {} columns", change.values.len(), columns.len()));
     }
     let mut cells = Vec::with_capacity(columns.len());
-    for (&index, value) in columns.iter().zip(&change.values) {
+    for (&index, value) in columns.iter().zip(change.values) {
         let column = &target.columns[index];
+        let kind = value.kind();
         let is_key = spec.key.contains(&index);
         let cell = fit(column, value, is_key).and_then(|cell| match cell {
             Cell::Null if is_key => Err("is part of the key and must not be NULL".into()),
@@ -79,7 +80,7 @@ pub fn type_change(
         match cell {
             Ok(cell) => cells.push(cell),
             Err(why) => {
-                return refuse(format!("column {} ({}), a {}: {why}", column.name, column.column_type, value.kind()));
+                return refuse(format!("column {} ({}), a {kind}: {why}", column.name, column.column_type));
             }
         }
     }
@@ -87,60 +88,60 @@ pub fn type_change(
 }
 
 /// One value into one column.
-pub(super) fn fit(column: &Column, value: &Value, is_key: bool) -> Result<Cell, String> {
+pub(super) fn fit(column: &Column, value: Value, is_key: bool) -> Result<Cell, String> {
     use ColumnType as C;
     use Value as V;
     let other = || Err(format!("this column takes {}", column.column_type.takes()));
     Ok(match (value, &column.column_type) {
         (V::Null, _) => Cell::Null,
-        (V::Boolean(b), C::Bool) => Cell::Bool(*b),
-        (V::Boolean(b), C::LooseInteger) => Cell::Int(i64::from(*b)),
-        (V::Integer(i), C::Int(width)) => Cell::Int(fit_int(*i, *width)?),
-        (V::Integer(i), C::LooseInteger) => Cell::Int(*i),
-        (V::Integer(i), C::Numeric(limits)) => Cell::Decimal(fit_numeric(BigDecimal::from(*i), *limits)?),
-        (V::Integer(i), C::Float(width)) => Cell::float(int_to_float(*i, *width)?),
-        (V::Real(r), C::Float(width)) => Cell::float(fit_float(*r, *width)?),
-        (V::Real(r), C::Int(width)) => Cell::Int(fit_int(real_to_int(*r)?, *width)?),
-        (V::Real(r), C::LooseInteger) => Cell::Int(real_to_int(*r)?),
-        (V::Real(r), C::Numeric(limits)) => Cell::Decimal(fit_numeric(real_to_decimal(*r)?, *limits)?),
-        (V::Decimal(d), C::Numeric(limits)) => Cell::Decimal(fit_numeric(parse_decimal(d)?, *limits)?),
-        (V::Decimal(d), C::Int(width)) => Cell::Int(fit_int(decimal_to_int(&parse_decimal(d)?)?, *width)?),
-        (V::Decimal(d), C::LooseInteger) => Cell::Int(decimal_to_int(&parse_decimal(d)?)?),
+        (V::Boolean(b), C::Bool) => Cell::Bool(b),
+        (V::Boolean(b), C::LooseInteger) => Cell::Int(i64::from(b)),
+        (V::Integer(i), C::Int(width)) => Cell::Int(fit_int(i, *width)?),
+        (V::Integer(i), C::LooseInteger) => Cell::Int(i),
+        (V::Integer(i), C::Numeric(limits)) => Cell::Decimal(fit_numeric(BigDecimal::from(i), *limits)?),
+        (V::Integer(i), C::Float(width)) => Cell::float(int_to_float(i, *width)?),
+        (V::Real(r), C::Float(width)) => Cell::float(fit_float(r, *width)?),
+        (V::Real(r), C::Int(width)) => Cell::Int(fit_int(real_to_int(r)?, *width)?),
+        (V::Real(r), C::LooseInteger) => Cell::Int(real_to_int(r)?),
+        (V::Real(r), C::Numeric(limits)) => Cell::Decimal(fit_numeric(real_to_decimal(r)?, *limits)?),
+        (V::Decimal(d), C::Numeric(limits)) => Cell::Decimal(fit_numeric(parse_decimal(&d)?, *limits)?),
+        (V::Decimal(d), C::Int(width)) => Cell::Int(fit_int(decimal_to_int(&parse_decimal(&d)?)?, *width)?),
+        (V::Decimal(d), C::LooseInteger) => Cell::Int(decimal_to_int(&parse_decimal(&d)?)?),
         (V::Decimal(d), C::Float(width)) => {
-            parse_decimal(d)?;
+            parse_decimal(&d)?;
             Cell::float(fit_float(d.parse().map_err(|_| "is no number".to_owned())?, *width)?)
         }
         (V::Decimal(d), C::LooseText) => {
-            let number = parse_decimal(d)?;
+            let number = parse_decimal(&d)?;
             // As a key, equal numbers must be equal texts; elsewhere the digits stay as they were given.
             let number = if is_key { number.normalized() } else { number };
-            Cell::Text(number.to_plain_string())
+            Cell::Text(plain_digits(&number))
         }
-        (V::Text(t), C::Text(limit)) => Cell::Text(fit_text(t, *limit)?.to_owned()),
+        (V::Text(t), C::Text(limit)) => Cell::Text(fit_text(t, *limit)?),
         // The blanks at its end are no part of a char(n).
-        (V::Text(t), C::Char(limit)) => Cell::Text(fit_text(t.trim_end_matches(' '), Some(*limit))?.to_owned()),
-        (V::Text(t), C::LooseText) => Cell::Text(fit_text(t, None)?.to_owned()),
+        (V::Text(t), C::Char(limit)) => Cell::Text(fit_text(t.trim_end_matches(' ').to_owned(), Some(*limit))?),
+        (V::Text(t), C::LooseText) => Cell::Text(fit_text(t, None)?),
         (V::Text(t), C::Enum(labels)) => {
-            if !labels.contains(t) {
+            if !labels.contains(&t) {
                 return Err("is none of the enum's labels".into());
             }
-            Cell::Text(t.clone())
+            Cell::Text(t)
         }
-        (V::Text(t), C::Date) => Cell::Date(parse_date(t)?),
-        (V::Text(t), C::Time(digits)) => Cell::Text(parse_time(t, *digits)?),
+        (V::Text(t), C::Date) => Cell::Date(parse_date(&t)?),
+        (V::Text(t), C::Time(digits)) => Cell::Text(parse_time(&t, *digits)?),
         (V::Text(t), C::Timestamptz(digits)) => {
-            Cell::Timestamp(fit_instant(parse_instant(t, Finer::Refused)?, *digits)?)
+            Cell::Timestamp(fit_instant(parse_instant(&t, Finer::Refused)?, *digits)?)
         }
-        (V::Text(t), C::Timestamp(digits)) => Cell::Timestamp(fit_instant(parse_utc(t, Finer::Refused)?, *digits)?),
-        (V::Text(t), C::Uuid) => Cell::Uuid(uuid::Uuid::try_parse(t).map_err(|_| "is no uuid".to_owned())?),
-        (V::Bytes(b), C::Bytes) => Cell::Bytes(b.clone()),
+        (V::Text(t), C::Timestamp(digits)) => Cell::Timestamp(fit_instant(parse_utc(&t, Finer::Refused)?, *digits)?),
+        (V::Text(t), C::Uuid) => Cell::Uuid(uuid::Uuid::try_parse(&t).map_err(|_| "is no uuid".to_owned())?),
+        (V::Bytes(b), C::Bytes) => Cell::Bytes(b),
         (V::Bytes(b), C::Uuid) => {
-            Cell::Uuid(uuid::Uuid::from_slice(b).map_err(|_| "is no uuid: 16 bytes are expected".to_owned())?)
+            Cell::Uuid(uuid::Uuid::from_slice(&b).map_err(|_| "is no uuid: 16 bytes are expected".to_owned())?)
         }
-        (V::Json(j), C::Json { binary }) => Cell::Json(fit_json(j, *binary)?.to_owned()),
-        (V::Json(j), C::LooseText) => Cell::Text(fit_json(j, false)?.to_owned()),
-        (V::Timestamp(t), C::Timestamptz(digits) | C::Timestamp(digits)) => Cell::Timestamp(fit_instant(*t, *digits)?),
-        (V::Timestamp(t), C::LooseInteger) => Cell::Int(*t),
+        (V::Json(j), C::Json { binary }) => Cell::Json(fit_json(j, *binary)?),
+        (V::Json(j), C::LooseText) => Cell::Text(fit_json(j, false)?),
+        (V::Timestamp(t), C::Timestamptz(digits) | C::Timestamp(digits)) => Cell::Timestamp(fit_instant(t, *digits)?),
+        (V::Timestamp(t), C::LooseInteger) => Cell::Int(t),
         _ => return other(),
     })
 }
@@ -169,7 +170,7 @@ pub fn read_text(column: &Column, text: String) -> Option<Cell> {
 }
 
 /// Text without NUL, within a length in characters.
-fn fit_text(text: &str, limit: Option<u32>) -> Result<&str, String> {
+fn fit_text(text: String, limit: Option<u32>) -> Result<String, String> {
     if text.as_bytes().contains(&0) {
         return Err("contains a NUL character, which no text column holds".into());
     }
@@ -185,10 +186,10 @@ fn fit_text(text: &str, limit: Option<u32>) -> Result<&str, String> {
     Ok(text)
 }
 
-fn fit_json(text: &str, binary: bool) -> Result<&str, String> {
+fn fit_json(text: String, binary: bool) -> Result<String, String> {
     // Skips over the text without building it, at any depth.
-    serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|error| format!("is no JSON: {error}"))?;
-    if binary && holds_nul(text) {
+    serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|error| format!("is no JSON: {error}"))?;
+    if binary && holds_nul(&text) {
         return Err("contains \\u0000, which jsonb does not hold".into());
     }
     Ok(text)
@@ -269,7 +270,7 @@ mod tests {
     fn fits(column_type: ColumnType, value: Value) -> Result<Cell, String> {
         let column =
             Column { name: "c".into(), sql_type: String::new(), column_type, nullable: true, host_compares: true };
-        fit(&column, &value, false)
+        fit(&column, value, false)
     }
 
     fn text(t: &str) -> Value {
@@ -365,7 +366,7 @@ mod tests {
             nullable: false,
             host_compares: false,
         };
-        let as_key = |digits: &str| fit(&key, &Value::Decimal(digits.into()), true);
+        let as_key = |digits: &str| fit(&key, Value::Decimal(digits.into()), true);
         assert_eq!(as_key("1.50"), as_key("1.5"));
     }
 
@@ -374,7 +375,7 @@ mod tests {
         let declared = spec(&[Merge::Replace], Some(Guard::NewerBy(1)));
         let target = resolve(&declared, &info(&[ColumnType::Int(8)])).unwrap();
         let change = |values| Change { target: 0, operation: Operation::Upsert, values };
-        let refused = |values| type_change(&target, 0, 0, &change(values)).unwrap_err();
+        let refused = |values| type_change(&target, 0, 0, change(values)).unwrap_err();
         let error = refused(vec![text("id"), text("secret")]);
         assert_eq!(error.code, BAD_VALUE);
         assert!(error.message.contains("target rows: column c1 (bigint), a text"), "{}", error.message);
@@ -383,6 +384,6 @@ mod tests {
         assert!(refused(vec![text("id"), Value::Null]).message.contains("decides by the guard"));
         assert!(refused(vec![text("id")]).message.contains("1 values for 2 columns"));
         let delete = Change { target: 0, operation: Operation::Delete, values: vec![text("id"), Value::Integer(1)] };
-        assert!(type_change(&target, 0, 0, &delete).unwrap_err().message.contains("not granted"));
+        assert!(type_change(&target, 0, 0, delete).unwrap_err().message.contains("not granted"));
     }
 }

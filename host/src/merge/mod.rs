@@ -3,9 +3,10 @@
 //! A plugin says *what* changed; how it merges with the row that is there is configuration, part of the idempotency
 //! core, never the plugin's. A declaration ([`TargetSpec`]) meets the catalog ([`TableInfo`]) in [`resolve`]; values
 //! meet columns in [`type_change`]; changes become statements in [`Layout::plan`] and [`wave`], several of one row one
-//! write in [`fold()`]; steps between states are judged by [`Transitions`]. [`model`] says what all of it must come to.
+//! write in [`combine()`] or [`fold()`]; steps between states are judged by [`Transitions`]. [`model`] says what all of it must come to.
 
 mod classify;
+mod combine;
 mod fault;
 mod fit;
 mod fold;
@@ -25,10 +26,12 @@ mod transition;
 mod waves;
 
 pub use classify::{TargetClass, classify};
+pub use combine::{Combined, combine};
 pub use fault::{FaultKind, TargetFault};
 pub use fit::{BAD_VALUE, read_text, type_change};
 pub use fold::{Folded, Mark, Row, fold};
 pub(crate) use instant::date_text;
+pub(crate) use number::plain_digits;
 pub use resolve::resolve;
 pub use share::{check_together, table_ranks};
 pub use spec::{ColumnSpec, Guard, Merge, OnRefused, Operation, TableName, TargetSpec};

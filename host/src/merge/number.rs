@@ -7,6 +7,8 @@ use bigdecimal::{BigDecimal, ToPrimitive};
 /// What `numeric` holds before and after the point at most (PostgreSQL).
 const MOST_DIGITS: i64 = 131_072;
 const MOST_PLACES: i64 = 16_383;
+/// So many digits always fit 64 bits: most amounts do, and go the short way.
+const SHORT: usize = 18;
 /// 2^53: from here on, a double skips whole numbers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -32,7 +34,28 @@ pub(super) fn parse_decimal(text: &str) -> Result<BigDecimal, String> {
     {
         return Err("is longer than any numeric column holds".into());
     }
+    if exponent == 0 && whole.len() + places.len() <= SHORT {
+        let units = whole.bytes().chain(places.bytes()).fold(0, |n: i64, digit| n * 10 + i64::from(digit - b'0'));
+        return Ok(BigDecimal::new(if text.starts_with('-') { -units } else { units }.into(), length(places.len())));
+    }
     BigDecimal::from_str(text).map_err(|_| bad())
+}
+
+/// Digits without an exponent, as [`parse_decimal`] reads them.
+pub(crate) fn plain_digits(value: &BigDecimal) -> String {
+    let (units, scale) = value.as_bigint_and_scale();
+    let (Ok(places), Some(units)) = (usize::try_from(scale), units.to_i64()) else { return value.to_plain_string() };
+    if places > SHORT {
+        return value.to_plain_string();
+    }
+    let mut digits = format!("{:0width$}", units.unsigned_abs(), width = places + 1);
+    if places > 0 {
+        digits.insert(digits.len() - places, '.');
+    }
+    if units < 0 {
+        digits.insert(0, '-');
+    }
+    digits
 }
 
 /// Into numeric(precision, scale).
@@ -160,6 +183,22 @@ mod tests {
         }
         assert!(parse_decimal("1e1000000000").is_err(), "must not be built");
         assert!(parse_decimal("1e-1000000000").is_err());
+    }
+
+    #[test]
+    fn the_short_way_ends_where_the_long_one_does() {
+        let texts = [
+            "0", "-0", "0.00", "5.", ".5", "-.05", "+1.50", "-12.50", "10.10", "007", "-0.001", "999999999999999999",
+            "-99999999999999.9999", "9999999999999999999", "0.0000000000000000001", "1e3", "12E-2", "-1.5e-20",
+            "123456789012345678901234567890.12",
+        ];
+        for text in texts {
+            let long = BigDecimal::from_str(text).unwrap();
+            let short = parse_decimal(text).unwrap();
+            assert_eq!(short, long, "{text}");
+            assert_eq!(short.fractional_digit_count(), long.fractional_digit_count(), "{text}");
+            assert_eq!(plain_digits(&long), long.to_plain_string(), "{text}");
+        }
     }
 
     #[test]

@@ -59,6 +59,37 @@ fn targets() -> impl Strategy<Value = Target> {
     })
 }
 
+/// Targets whose upserts may be combined: under a guard only what the newest and the first change say between them.
+fn combinable() -> impl Strategy<Value = Target> {
+    let merge = prop::sample::select(vec![Merge::Replace, Merge::Keep, Merge::Greatest, Merge::Least]);
+    (vec(merge, TYPES.len()), any::<bool>()).prop_map(|(mut merges, guarded)| {
+        if guarded {
+            for merge in merges.iter_mut().filter(|merge| **merge != Merge::Keep) {
+                *merge = Merge::Replace;
+            }
+        }
+        merges.insert(0, Merge::Replace);
+        let declared = spec(&merges, guarded.then_some(Guard::NewerBy(1)));
+        let mut types = vec![ColumnType::Int(8)];
+        types.extend(TYPES);
+        let mut table = info(&types);
+        for (column, merge) in table.columns[1..].iter_mut().zip(&merges) {
+            column.nullable = !guarded || *merge != Merge::Keep;
+        }
+        resolve(&declared, &table).unwrap_or_else(|faults| panic!("{faults:?}"))
+    })
+}
+
+/// Without a NULL where the column takes none.
+fn filled(target: &Target, mut change: TypedChange) -> TypedChange {
+    for (cell, column) in change.cells.iter_mut().zip(&target.columns) {
+        if cell.is_null() && !column.nullable {
+            *cell = self::cell(&column.column_type, Some(0));
+        }
+    }
+    change
+}
+
 type Raw = (u8, u8, i8, Vec<Option<i8>>);
 
 fn raw() -> impl Strategy<Value = Raw> {
@@ -198,5 +229,45 @@ proptest! {
             first_wave.for_each(|change| { first.apply(&target, change); });
             prop_assert!(overflows(&first, &target), "a fold went over a sum that the database would have refused");
         }
+    }
+    #[test]
+    fn combined_changes_end_like_one_by_one(
+        target in combinable(),
+        before in vec(raw(), 0..4),
+        raws in vec(raw(), 1..40),
+    ) {
+        let change = |i: usize, raw: &Raw| filled(&target, change(&target, i, raw));
+        let mut one_by_one = Model::default();
+        for raw in &before {
+            one_by_one.apply(&target, &change(0, raw));
+        }
+        let mut combined = one_by_one.clone();
+        let changes: Vec<TypedChange> = raws.iter().enumerate().map(|(i, raw)| change(i, raw)).collect();
+        let mut stale = 0;
+        for change in &changes {
+            stale += u64::from(one_by_one.apply(&target, change) == Effect::Stale);
+        }
+        let targets = std::slice::from_ref(&target);
+        let Plan::Tables(tables) = Layout::new(targets).plan(targets, &changes) else {
+            return Err(TestCaseError::fail("nothing is linked here"));
+        };
+        let mut combined_stale = 0;
+        for key in tables.iter().flat_map(|table| &table.keys) {
+            let one = combine(&target, &key.changes).expect("the row has no say");
+            let name = [key.changes[0].cells[0].clone()];
+            let version = row_of(&combined, &target, &name).map_or(Cell::Null, |row| row.cells[1].clone());
+            let told = one.oldest.as_ref().is_none_or(|oldest| version.is_null() || version < *oldest);
+            let mut ended = combined.clone();
+            let refused = ended.apply(&target, &one.change) == Effect::Stale;
+            // Its rows are right whether or not it is told how many were refused.
+            let mut waved = combined.clone();
+            let one_after_the_other =
+                key.changes.iter().filter(|change| waved.apply(&target, change) == Effect::Stale).count();
+            prop_assert_eq!(seen(&ended, &target), seen(&waved, &target));
+            combined_stale += if told { one.stale + u64::from(refused) } else { one_after_the_other as u64 };
+            combined = ended;
+        }
+        prop_assert_eq!(seen(&combined, &target), seen(&one_by_one, &target));
+        prop_assert_eq!(combined_stale, stale);
     }
 }

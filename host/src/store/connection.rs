@@ -162,12 +162,9 @@ pub trait Connection: Send {
     /// Begins with all session settings, takes the consumer's shared lock, then reads its row in a statement of its own.
     /// SQLite: `BEGIN IMMEDIATE`.
     async fn begin(&mut self, consumer: &ConsumerName) -> Result<ConsumerState, StoreError>;
-    /// Inserts what is not there and says which ids it inserted. Rows come sorted by id (locks in one order).
-    async fn insert_ledger(
-        &mut self,
-        consumer: &ConsumerName,
-        rows: &[LedgerRow],
-    ) -> Result<Vec<MessageId>, StoreError>;
+    /// Inserts what is not there and says which rows it inserted: their places in `rows`, ascending. Rows come sorted by
+    /// id (locks in one order).
+    async fn insert_ledger(&mut self, consumer: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<usize>, StoreError>;
     /// Which of these ids the ledger has, with their fingerprints. A statement of its own after the insert.
     async fn lookup(
         &mut self,

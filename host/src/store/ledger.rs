@@ -1,6 +1,6 @@
 //! Who comes first: the ledger's answer, and nothing else (Invariant 3).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::{Connection, LedgerRow, StoreError, plan::Plan, prepared::Prepared, settle::Answers};
 use crate::identity::{ConsumerName, MessageId};
@@ -13,13 +13,13 @@ pub(super) async fn ask_ledger(
     plan: &Plan,
 ) -> Result<Answers, StoreError> {
     let id_of = |i: usize| prepared.items[i].message_id();
-    let rows: Vec<LedgerRow> = plan.inserters.iter().filter_map(|&i| row(prepared, i)).collect();
+    let (rows, senders): (Vec<LedgerRow>, Vec<usize>) =
+        plan.inserters.iter().filter_map(|&i| Some((row(prepared, i)?, i))).unzip();
     let mut inserted = vec![false; prepared.items.len()];
     if !rows.is_empty() {
         // Invariant 3: what this statement inserted comes first; nothing else decides it.
-        let ids: HashSet<MessageId> = conn.insert_ledger(consumer, &rows).await?.into_iter().collect();
-        for &i in &plan.inserters {
-            inserted[i] = id_of(i).is_some_and(|id| ids.contains(id));
+        for place in conn.insert_ledger(consumer, &rows).await? {
+            inserted[senders[place]] = true;
         }
     }
     let there = plan.inserters.iter().filter(|&&i| !inserted[i]);

@@ -100,7 +100,7 @@ impl Prepared {
                 Verdict::Apply(asked) => {
                     let start = changes.len();
                     let typed: Result<Vec<_>, _> = asked
-                        .iter()
+                        .into_iter()
                         .map(|change| type_change(&context.targets[change.target], change.target, record, change))
                         .collect();
                     match typed {

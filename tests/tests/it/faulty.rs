@@ -101,7 +101,7 @@ impl Connection for FaultyConnection {
     async fn begin(&mut self, consumer: &ConsumerName) -> Result<ConsumerState, StoreError> {
         under!(self, self.inner.begin(consumer))
     }
-    async fn insert_ledger(&mut self, c: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<MessageId>, StoreError> {
+    async fn insert_ledger(&mut self, c: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<usize>, StoreError> {
         under!(self, self.inner.insert_ledger(c, rows))
     }
     async fn lookup(

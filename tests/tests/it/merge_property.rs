@@ -167,6 +167,9 @@ fn shapes(dialect: Dialect) -> Vec<Shape> {
         shape(with((State, Replace)), steps(true, false), ALL, soft[0]),
         shape(with((State, Replace)), steps(true, true), &[Operation::Upsert, Operation::Update], None),
         shape(Vec::new(), GuardKind::None, UPSERT, None),
+        // What is combined before it is sent.
+        shape(vec![(Version, Replace), (Kind::Text, Replace), (Json, Replace)], GuardKind::Newer, UPSERT, None),
+        shape(vec![(Kind::Text, Replace), (Instant, Greatest), (Kind::Integer, Keep)], GuardKind::None, UPSERT, None),
     ];
     // The same where the catalog forbids folding; an upsert's `add` may not be checked, so no column is.
     let observed: Vec<Shape> = shapes.iter().map(|s| Shape { observed: true, ..s.clone() }).collect();
@@ -384,7 +387,7 @@ fn model_batch(model: &mut Model, target: &Target, ignore: bool, records: &[Vec<
 }
 
 fn typed(shape: &Shape, target: &Target, records: &Records) -> Vec<Vec<TypedChange>> {
-    let one = |record: usize, raw| type_change(target, 0, record, &shape.change(raw)).unwrap();
+    let one = |record: usize, raw| type_change(target, 0, record, shape.change(raw)).unwrap();
     records.iter().enumerate().map(|(i, record)| record.iter().map(|raw| one(i, raw)).collect()).collect()
 }
 

@@ -272,7 +272,7 @@ fn model(story: &Story, targets: &[Target]) -> (BTreeMap<&'static str, Vec<Vec<S
         }
         for (target, values) in accounts::values(&text(*input)).into_iter().enumerate() {
             let change = Change { target, operation: Operation::Upsert, values };
-            model.apply(&targets[target], &type_change(&targets[target], target, 0, &change).unwrap());
+            model.apply(&targets[target], &type_change(&targets[target], target, 0, change).unwrap());
         }
     }
     let mut tables = BTreeMap::new();

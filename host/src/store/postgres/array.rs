@@ -13,7 +13,7 @@ use super::{
     super::{Statement, StoreError},
     instant::Instant,
 };
-use crate::merge::{Cell, ColumnType, Target, date_text};
+use crate::merge::{Cell, ColumnType, Target, date_text, plain_digits};
 
 /// How a column's values travel: the array's element type. Everything else is text and cast in the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(super) fn bind<'q, 'c>(
         Wire::Uuid => array!(Uuid, Cell::Uuid(u) => *u),
         Wire::Text => array!(Cow<'_, str>,
             Cell::Text(t) | Cell::Json(t) => Cow::Borrowed(t.as_str()),
-            Cell::Decimal(d) => Cow::Owned(d.to_plain_string()),
+            Cell::Decimal(d) => Cow::Owned(plain_digits(d)),
             Cell::Date(days) => Cow::Owned(date_text(*days))),
     };
     if misfit {

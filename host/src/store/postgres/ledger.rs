@@ -7,6 +7,7 @@ use sqlx::postgres::PgBindIterExt;
 use super::{
     super::{LedgerRow, Statement, StoreError},
     lane::Lane,
+    texts::Texts,
 };
 use crate::identity::{ConsumerName, Fingerprint, MessageId};
 
@@ -17,17 +18,18 @@ impl Lane {
         &mut self,
         consumer: &ConsumerName,
         rows: &[LedgerRow],
-    ) -> Result<Vec<MessageId>, StoreError> {
+    ) -> Result<Vec<usize>, StoreError> {
         const CONTEXT: &str = "insert into the ledger";
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         // Invariant 3: what this returns is first, and nothing else is.
         let query = sqlx::query(
-            "INSERT INTO processed_messages (consumer_name, message_id, aggregate_id, source_topic, source_partition, \
-             source_offset, fingerprint) \
+            "WITH i AS (INSERT INTO processed_messages (consumer_name, message_id, aggregate_id, source_topic, \
+             source_partition, source_offset, fingerprint) \
              SELECT $1, u.* FROM unnest($2::text[], $3::text[], $4::text[], $5::int[], $6::bigint[], $7::bytea[]) u \
-             ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING message_id",
+             ON CONFLICT (consumer_name, message_id) DO NOTHING RETURNING message_id) \
+             SELECT array_agg(message_id::text) FROM i",
         )
         .bind(consumer.as_str())
         .bind(rows.iter().map(|r| r.message_id.as_str()).bind_iter())
@@ -37,17 +39,17 @@ impl Lane {
         .bind(rows.iter().map(|r| r.offset).bind_iter())
         .bind(rows.iter().map(|r| r.fingerprint.0.as_slice()).bind_iter());
         let answer = self.rows(Statement::Ledger, CONTEXT, query).await?;
-        // Ids come back in the order sent, less those that were there: no need to build them anew.
-        let mut inserted = Vec::with_capacity(answer.len());
-        let mut sent = rows.iter();
-        for row in &answer {
-            let id: &str = Self::get(row, 0, Statement::Ledger, CONTEXT)?;
-            match sent.by_ref().find(|r| r.message_id.as_str() == id) {
-                Some(row) => inserted.push(row.message_id.clone()),
-                None => {
-                    let text = "the database answered ids in another order than they were sent";
-                    return Err(StoreError::fatal(Statement::Ledger, CONTEXT, text));
-                }
+        let defect = |text: &str| StoreError::fatal(Statement::Ledger, CONTEXT, text);
+        let answer = answer.first().ok_or_else(|| defect("the database gave no answer"))?;
+        // One array, not a row per id: the driver's work per row is more than the ledger's.
+        let ids: Option<Texts> = Self::get(answer, 0, Statement::Ledger, CONTEXT)?;
+        // Ids come back in the order sent, less those that were there.
+        let mut inserted = Vec::with_capacity(rows.len());
+        let mut sent = rows.iter().enumerate();
+        for id in ids.iter().flat_map(Texts::iter) {
+            match sent.by_ref().find(|(_, row)| row.message_id.as_str().as_bytes() == id) {
+                Some((place, _)) => inserted.push(place),
+                None => return Err(defect("the database answered ids in another order than they were sent")),
             }
         }
         Ok(inserted)

@@ -16,6 +16,7 @@ mod report;
 mod schema;
 mod session;
 mod sql;
+mod texts;
 mod write;
 
 use std::{collections::HashMap, sync::Arc};
@@ -138,7 +139,7 @@ impl Connection for Lane {
         &mut self,
         consumer: &ConsumerName,
         rows: &[LedgerRow],
-    ) -> Result<Vec<MessageId>, StoreError> {
+    ) -> Result<Vec<usize>, StoreError> {
         self.insert_ledger(consumer, rows).await
     }
 

@@ -19,6 +19,8 @@ pub(super) struct TargetSql {
     pub(super) delete: SqlStr,
     /// Locks rows in the order of the keys given and counts them. Parameters: key.
     pub(super) lock: SqlStr,
+    /// Reads, without a lock, which keys' rows are not older than a version. Parameters: key, version.
+    pub(super) not_older: Option<SqlStr>,
     /// Locks rows and reads the state. Parameters: key.
     pub(super) states: Option<SqlStr>,
     /// Locks rows and reads all columns and whether the row is marked. Parameters: key.
@@ -54,6 +56,7 @@ impl TargetSql {
             update: w.update(),
             delete: w.delete(),
             lock: w.lock(),
+            not_older: w.not_older(),
             states: w.states(),
             read: w.read(),
             replace: w.replace(),
@@ -309,6 +312,20 @@ impl Writer<'_> {
             self.table(),
             self.same_key()
         ))
+    }
+
+    fn not_older(&self) -> Option<SqlStr> {
+        let Some(Guard::NewerBy(version)) = self.target.spec.guard else { return None };
+        let columns: Vec<usize> = self.key().iter().copied().chain([version]).collect();
+        let (unnest, _) = self.unnest(&columns, None, true);
+        // A probe of the key each, whatever the planner believes of the table.
+        Some(safe(format!(
+            "SELECT u.ord FROM {unnest} CROSS JOIN LATERAL (SELECT FROM {} AS t WHERE {} AND t.{} >= {} LIMIT 1) l",
+            self.table(),
+            self.same_key(),
+            self.name(version),
+            self.given(version)
+        )))
     }
 
     fn states(&self) -> Option<SqlStr> {

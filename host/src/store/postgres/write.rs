@@ -1,6 +1,6 @@
 //! Target rows: waves, folds, locks. What goes together and in which order is decided in [`crate::merge`]; this sends it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use sqlx::{SqlStr, postgres::PgRow};
 
@@ -12,7 +12,7 @@ use super::{
     sql::{TargetSql, inserts},
 };
 use crate::merge::{
-    Cell, Guard, KeyChanges, Layout, Operation, Plan, Statement as Group, TableChanges, Target, TypedChange, wave,
+    Cell, Combined, Guard, KeyChanges, Layout, Operation, Plan, Statement as Group, TableChanges, Target, TypedChange, combine, wave,
 };
 
 /// A key with more changes than this is folded, where that is allowed; fewer are as cheap in waves.
@@ -62,29 +62,31 @@ impl Lane {
         Ok(written)
     }
 
-    /// Invariant 9, 12: wave by wave, but what is hot and may be folded goes as one write over the row that wave 1 has
-    /// locked.
+    /// Invariant 9, 12: wave by wave, but changes of one key that may be combined go as one, and what is hot and may be
+    /// folded as one write over the row that wave 1 has locked.
     async fn write_table(
         &mut self,
         set: &TargetSet,
         table: &TableChanges<'_>,
         written: &mut Written,
     ) -> Result<(), StoreError> {
-        let first = wave(&table.keys, 0);
+        let combined = self.combine_keys(set, &table.keys).await?;
+        written.stale += combined.iter().flatten().map(|c| c.stale).sum::<u64>();
+        let keys = fewer_changes(&table.keys, &combined);
+        let first = wave(&keys, 0);
         let several = first.len() > 1;
         if several {
             // Each statement locks its own keys: all of the table's are locked before, in one order.
-            self.lock_keys(set, &table.keys).await?;
+            self.lock_keys(set, &keys).await?;
         }
         for group in &first {
             self.write_group(set, group, !several, written).await?;
         }
-        let longest = table.keys.iter().map(|key| key.changes.len()).max().unwrap_or(0);
+        let longest = keys.iter().map(|key| key.changes.len()).max().unwrap_or(0);
         if longest < 2 {
             return Ok(());
         }
-        let (hot, mut rest): (Vec<KeyChanges<'_>>, Vec<KeyChanges<'_>>) = table
-            .keys
+        let (hot, mut rest): (Vec<KeyChanges<'_>>, Vec<KeyChanges<'_>>) = keys
             .iter()
             .filter(|key| key.changes.len() > 1)
             .cloned()
@@ -103,6 +105,54 @@ impl Lane {
             }
         }
         Ok(())
+    }
+
+    /// Combines the changes of each key that has several. `None` where there is one, or where the row has a say.
+    async fn combine_keys(
+        &mut self,
+        set: &TargetSet,
+        keys: &[KeyChanges<'_>],
+    ) -> Result<Vec<Option<Combined>>, StoreError> {
+        let several = |key: &KeyChanges<'_>| key.changes.len() > 1;
+        if !keys.iter().any(several) {
+            return Ok(Vec::new());
+        }
+        let mut combined: Vec<Option<Combined>> = keys
+            .iter()
+            .map(|key| {
+                if several(key) { combine(&set.targets[key.changes[0].target], &key.changes) } else { None }
+            })
+            .collect();
+        // The row of such a key may refuse some of its changes and take others. Rows end right in either case; this look,
+        // without a lock, is so that what is refused is counted.
+        for (index, (target, sql)) in set.targets.iter().zip(&set.sql).enumerate() {
+            let (Some(not_older), Some(Guard::NewerBy(version))) = (&sql.not_older, &target.spec.guard) else { continue };
+            let asked: Vec<(usize, &TypedChange, &Cell)> = combined
+                .iter()
+                .enumerate()
+                .filter_map(|(at, c)| c.as_ref().map(|c| (at, c)))
+                .filter(|(_, c)| c.change.target == index)
+                .filter_map(|(at, c)| Some((at, &c.change, c.oldest.as_ref()?)))
+                .collect();
+            if asked.is_empty() {
+                continue;
+            }
+            let mut query = sqlx::query(not_older.clone());
+            for &column in &target.spec.key {
+                query = bind(query, target, column, asked.iter().map(|(_, change, _)| &change.cells[column]))?;
+            }
+            query = bind(query, target, *version, asked.iter().map(|(.., oldest)| *oldest))?;
+            let context = context("look at versions of", target);
+            let rows = self.rows(Statement::Lock, &context, query).await?;
+            let asked: Vec<usize> = asked.iter().map(|(at, ..)| *at).collect();
+            for row in &rows {
+                let ord: i64 = Self::get(row, 0, Statement::Lock, &context)?;
+                if let Some(&at) = usize::try_from(ord - 1).ok().and_then(|ord| asked.get(ord)) {
+                    combined[at] = None;
+                }
+            }
+        }
+        Ok(combined)
     }
 
     /// Locks the rows of a table's keys in their order, through the target of the first.
@@ -282,6 +332,18 @@ impl Lane {
         }
         Ok(found)
     }
+}
+
+/// The keys with one change each where theirs were combined.
+fn fewer_changes<'a>(keys: &'a [KeyChanges<'a>], combined: &'a [Option<Combined>]) -> Cow<'a, [KeyChanges<'a>]> {
+    if combined.iter().all(Option::is_none) {
+        return Cow::Borrowed(keys);
+    }
+    let one = |(key, combined): (&'a KeyChanges<'a>, &'a Option<Combined>)| match combined {
+        Some(combined) => KeyChanges { changes: vec![&combined.change] },
+        None => key.clone(),
+    };
+    keys.iter().zip(combined).map(one).collect()
 }
 
 /// Binds the cells of a group, one array per column, and the steps that the guard allows.

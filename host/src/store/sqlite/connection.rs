@@ -107,7 +107,7 @@ impl Connection for SqliteLane {
         &mut self,
         consumer: &ConsumerName,
         rows: &[LedgerRow],
-    ) -> Result<Vec<MessageId>, StoreError> {
+    ) -> Result<Vec<usize>, StoreError> {
         let failed = |error| store_error(Statement::Ledger, "insert into the ledger", error);
         let mut inserted = Vec::with_capacity(rows.len());
         let mut rest = rows;
@@ -140,9 +140,9 @@ impl Connection for SqliteLane {
                 sqlx::query_scalar_with(AssertSqlSafe(sql), args).fetch_all(&mut self.conn).await.map_err(failed)?;
             // Few are missing, and both stand in the same order.
             let mut ids = ids.into_iter().peekable();
-            for row in now {
+            for (row, place) in now.iter().zip(rows.len() - rest.len() - count..) {
                 if ids.next_if(|id| id == row.message_id.as_str()).is_some() {
-                    inserted.push(row.message_id.clone());
+                    inserted.push(place);
                 }
             }
             if ids.peek().is_some() {

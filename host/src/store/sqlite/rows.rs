@@ -8,7 +8,7 @@ use super::{
     error::store_error,
     statements::TargetSql,
 };
-use crate::merge::{Cell, ColumnType, Operation, Target, TypedChange};
+use crate::merge::{Cell, ColumnType, Operation, Target, TypedChange, plain_digits};
 
 /// Rows of one statement at most: enough to make the trip to the connection's thread cheap.
 const ROWS: usize = 64;
@@ -161,7 +161,7 @@ fn bound<'a>(cells: impl Iterator<Item = &'a Cell>) -> Result<SqliteArguments, s
             Cell::Int(value) | Cell::Timestamp(value) => args.add(*value),
             Cell::Date(value) => args.add(i64::from(*value)),
             Cell::Float(bits) => args.add(Cell::float_value(*bits)),
-            Cell::Decimal(value) => args.add(value.to_plain_string()),
+            Cell::Decimal(value) => args.add(plain_digits(value)),
             Cell::Text(value) | Cell::Json(value) => args.add(value.clone()),
             Cell::Bytes(value) => args.add(value.clone()),
             Cell::Uuid(value) => args.add(value.to_string()),

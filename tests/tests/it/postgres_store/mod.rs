@@ -96,7 +96,7 @@ fn spec(table: &str, columns: &[&str], key: &[usize]) -> TargetSpec {
 }
 
 fn upsert(target: &Target, values: Vec<Value>) -> TypedChange {
-    type_change(target, 0, 0, &Change { target: 0, operation: Operation::Upsert, values }).unwrap()
+    type_change(target, 0, 0, Change { target: 0, operation: Operation::Upsert, values }).unwrap()
 }
 
 fn text(t: &str) -> Value {

@@ -34,10 +34,7 @@ async fn a_transaction_is_set_to_what_safety_needs_whatever_the_defaults() {
         offset: 0,
         fingerprint: Fingerprint([1; 16]),
     };
-    assert_eq!(
-        lane.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap(),
-        std::slice::from_ref(&row.message_id)
-    );
+    assert_eq!(lane.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap(), [0]);
     let mut other = fixture.lane().await;
     other.begin(&fixture.consumer).await.unwrap();
     let race = other.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap_err();
@@ -49,7 +46,7 @@ async fn a_transaction_is_set_to_what_safety_needs_whatever_the_defaults() {
     other.rollback().await.unwrap();
     lane.commit().await.unwrap();
     other.begin(&fixture.consumer).await.unwrap();
-    assert_eq!(other.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap(), []);
+    assert_eq!(other.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap(), Vec::<usize>::new());
     let known = other.lookup(&fixture.consumer, std::slice::from_ref(&row.message_id)).await.unwrap();
     assert_eq!(known[&row.message_id], row.fingerprint);
     other.rollback().await.unwrap();

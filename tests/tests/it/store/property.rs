@@ -121,7 +121,7 @@ impl Naive {
                 let mut refused = false;
                 for change in &changes {
                     let target = &targets[change.target];
-                    let typed = type_change(target, change.target, 0, change).unwrap();
+                    let typed = type_change(target, change.target, 0, change.clone()).unwrap();
                     refused |= after.apply(target, &typed) == Effect::Refused;
                     // The CHECK of payments.
                     refused |=
