@@ -98,11 +98,7 @@ impl Connection for Faulty {
         through!(self, Begin, begin(consumer))
     }
 
-    async fn insert_ledger(
-        &mut self,
-        consumer: &ConsumerName,
-        rows: &[LedgerRow],
-    ) -> Result<Vec<usize>, StoreError> {
+    async fn insert_ledger(&mut self, consumer: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<usize>, StoreError> {
         through!(self, Ledger, insert_ledger(consumer, rows))
     }
 

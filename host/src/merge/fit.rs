@@ -21,7 +21,8 @@ use super::{
     Cell, Column, ColumnType, Guard, Operation, Target, TypedChange,
     instant::{fit_instant, parse_date, parse_time},
     number::{
-        decimal_to_int, fit_float, fit_int, fit_numeric, int_to_float, parse_decimal, plain_digits, real_to_decimal, real_to_int,
+        decimal_to_int, fit_float, fit_int, fit_numeric, int_to_float, parse_decimal, plain_digits, real_to_decimal,
+        real_to_int,
     },
 };
 use crate::{

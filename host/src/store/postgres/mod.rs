@@ -135,11 +135,7 @@ impl Connection for Lane {
         self.begin(consumer).await
     }
 
-    async fn insert_ledger(
-        &mut self,
-        consumer: &ConsumerName,
-        rows: &[LedgerRow],
-    ) -> Result<Vec<usize>, StoreError> {
+    async fn insert_ledger(&mut self, consumer: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<usize>, StoreError> {
         self.insert_ledger(consumer, rows).await
     }
 

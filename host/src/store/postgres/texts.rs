@@ -45,7 +45,11 @@ impl<'r> Decode<'r, Postgres> for Texts<'r> {
         let length = bytes.get(12..16).and_then(|b| b.try_into().ok()).map(i32::from_be_bytes).unwrap_or_default();
         let texts = Self(bytes.get(HEAD..).unwrap_or_default());
         // Not one element is lost on the way: an id that is left out would be taken for a duplicate.
-        if usize::try_from(length).ok() == Some(texts.iter().count()) { Ok(texts) } else { Err("a text array that is cut off".into()) }
+        if usize::try_from(length).ok() == Some(texts.iter().count()) {
+            Ok(texts)
+        } else {
+            Err("a text array that is cut off".into())
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use super::{
     sql::{TargetSql, inserts},
 };
 use crate::merge::{
-    Cell, Combined, Guard, KeyChanges, Layout, Operation, Plan, Statement as Group, TableChanges, Target, TypedChange, combine, wave,
+    Cell, Combined, Guard, KeyChanges, Layout, Operation, Plan, Statement as Group, TableChanges, Target, TypedChange,
+    combine, wave,
 };
 
 /// A key with more changes than this is folded, where that is allowed; fewer are as cheap in waves.
@@ -119,14 +120,14 @@ impl Lane {
         }
         let mut combined: Vec<Option<Combined>> = keys
             .iter()
-            .map(|key| {
-                if several(key) { combine(&set.targets[key.changes[0].target], &key.changes) } else { None }
-            })
+            .map(|key| if several(key) { combine(&set.targets[key.changes[0].target], &key.changes) } else { None })
             .collect();
         // The row of such a key may refuse some of its changes and take others. Rows end right in either case; this look,
         // without a lock, is so that what is refused is counted.
         for (index, (target, sql)) in set.targets.iter().zip(&set.sql).enumerate() {
-            let (Some(not_older), Some(Guard::NewerBy(version))) = (&sql.not_older, &target.spec.guard) else { continue };
+            let (Some(not_older), Some(Guard::NewerBy(version))) = (&sql.not_older, &target.spec.guard) else {
+                continue;
+            };
             let asked: Vec<(usize, &TypedChange, &Cell)> = combined
                 .iter()
                 .enumerate()

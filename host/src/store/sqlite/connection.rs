@@ -103,11 +103,7 @@ impl Connection for SqliteLane {
         read().map_err(|error| store_error(Statement::Begin, format!("read consumer {consumer}"), error))
     }
 
-    async fn insert_ledger(
-        &mut self,
-        consumer: &ConsumerName,
-        rows: &[LedgerRow],
-    ) -> Result<Vec<usize>, StoreError> {
+    async fn insert_ledger(&mut self, consumer: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<usize>, StoreError> {
         let failed = |error| store_error(Statement::Ledger, "insert into the ledger", error);
         let mut inserted = Vec::with_capacity(rows.len());
         let mut rest = rows;
