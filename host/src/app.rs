@@ -171,7 +171,6 @@ impl App {
     /// Where the system gives no threads for computing.
     pub fn start_with(config: config::Config, plugins: Arc<PluginLoader>) -> Result<Self, StartError> {
         let metrics = Arc::new(Metrics::new());
-        let pool = Arc::new(ComputePool::with_default_size()?);
         let (drain, draining) = watch::channel(false);
         let config = Arc::new(config);
         let (mut slots, mut healths) = (Vec::new(), Vec::new());
@@ -181,7 +180,8 @@ impl App {
                 config: Arc::clone(&config),
                 index,
                 plugins: Arc::clone(&plugins),
-                pool: Arc::clone(&pool),
+                // Its own: whose plugin burns all it may holds up no other consumer. The system shares the cores out.
+                pool: Arc::new(ComputePool::for_lanes(consumer.lanes)?),
                 // There from now on: an alert on a consumer that does not run must see one that never started.
                 metrics: metrics.consumer(&consumer.name),
                 health: Arc::clone(&health),

@@ -1,11 +1,17 @@
 //! Whether the process does its work, and if not, why. The pipeline reports; `/readyz`, `/livez` and the status page read.
 
+mod away;
+mod behind;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use away::Away;
+pub use away::Dependency;
+use behind::Behind;
 use serde::Serialize;
 
 use crate::{
@@ -13,8 +19,8 @@ use crate::{
     source::{PartitionName, StopReason},
 };
 
-/// A lane that has work and finishes none for so long is stuck. Far longer than any transaction may take.
-const STUCK_LANE: Duration = Duration::from_secs(90);
+/// A lane that has work and finishes none for so long makes no progress, be it stuck or slow.
+const STUCK_LANE: Duration = Duration::from_secs(25);
 /// A poll thread that does not come round for so long is stuck. Longer than a revoke with its drain and commit.
 const STUCK_POLL: Duration = Duration::from_secs(120);
 /// A poll thread stuck for so long does not come back: the process had better be started anew.
@@ -110,6 +116,8 @@ struct State {
     trouble: Option<String>,
     partitions: BTreeMap<PartitionName, PartitionState>,
     lag: BTreeMap<PartitionName, i64>,
+    behind: Behind,
+    away: Away,
     lanes: Vec<Lane>,
     /// When the poll thread came round last; `None` = there is none yet, for as long as the database keeps it waiting.
     polled: Option<Instant>,
@@ -133,6 +141,8 @@ impl ConsumerHealth {
             trouble: None,
             partitions: BTreeMap::new(),
             lag: BTreeMap::new(),
+            behind: Behind::default(),
+            away: Away::default(),
             lanes: vec![lane; lanes],
             polled: None,
         };
@@ -164,6 +174,7 @@ impl ConsumerHealth {
         for name in names {
             state.partitions.remove(name);
             state.lag.remove(name);
+            state.behind.forget(name);
         }
     }
 
@@ -178,14 +189,25 @@ impl ConsumerHealth {
         self.lock().partitions.insert(name.clone(), PartitionState::Stopped(reason.to_string()));
     }
 
-    /// How far this one is behind. `false` where it is not this consumer's.
-    pub fn lag(&self, name: &PartitionName, records: i64) -> bool {
+    /// Where this one stands, and how far that is before the end of its log. `false` where it is not this consumer's.
+    pub fn lag(&self, name: &PartitionName, next: i64, records: i64) -> bool {
         let mut state = self.lock();
         let ours = state.partitions.contains_key(name);
         if ours {
             state.lag.insert(name.clone(), records.max(0));
+            state.behind.look(name, next, records, Instant::now());
         }
         ours
+    }
+
+    /// It has answered.
+    pub fn answers(&self, dependency: Dependency) {
+        self.lock().away.answers(dependency);
+    }
+
+    /// It has not answered.
+    pub fn silent(&self, dependency: Dependency, why: String) {
+        self.lock().away.silent(dependency, Instant::now(), why);
     }
 
     /// The whole consumer stopped. The first reason stays.
@@ -196,6 +218,7 @@ impl ConsumerHealth {
         }
         state.partitions.clear();
         state.lag.clear();
+        state.behind.clear();
     }
 
     /// The consumer was drained on purpose.
@@ -206,6 +229,7 @@ impl ConsumerHealth {
         }
         state.partitions.clear();
         state.lag.clear();
+        state.behind.clear();
     }
 
     /// The poll thread begins, or came round.
@@ -281,6 +305,7 @@ impl ConsumerHealth {
             Phase::Stopped(why) => return vec![whole(&format!("stopped: {why}"))],
             Phase::Drained => return vec![whole("is shutting down")],
         }
+        reasons.extend(state.away.reasons(now).map(|(dependency, text)| reason(dependency.to_string(), text)));
         let unserved = state.polled.map(|polled| now.saturating_duration_since(polled)).unwrap_or_default();
         if unserved >= STUCK_POLL {
             reasons.push(reason("group".to_owned(), format!("was not served for {} s", unserved.as_secs())));
@@ -296,7 +321,10 @@ impl ConsumerHealth {
         }
         for (name, partition) in &state.partitions {
             match partition {
-                PartitionState::Reading => {}
+                PartitionState::Reading => {
+                    let still = state.behind.reasons(now).filter(|(behind, _)| *behind == name);
+                    reasons.extend(still.map(|(name, text)| reason(name.to_string(), text)));
+                }
                 PartitionState::Waiting(why) => {
                     reasons.push(reason(name.to_string(), format!("waits for its start point: {why}")));
                 }
@@ -382,15 +410,29 @@ mod tests {
         consumer.polled();
         assert_eq!(texts(&consumer, STUCK_LANE), [""; 0], "idle is not stuck");
         consumer.lane_took(1);
-        assert_eq!(
-            texts(&consumer, STUCK_LANE * 2).len(),
-            2,
-            "the lane, and the group that nobody serves in this test"
-        );
+        assert_eq!(texts(&consumer, STUCK_POLL).len(), 2, "the lane, and the group that nobody serves in this test");
         consumer.lane_retrying(1, "no database".into());
         assert_eq!(texts(&consumer, Duration::ZERO), ["lane 1: tries its batch again: no database"]);
         consumer.lane_finished(1);
         assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+    }
+
+    #[test]
+    fn whoever_does_not_answer_and_whatever_does_not_move_is_told_after_a_while() {
+        let consumer = consumer();
+        consumer.assigned(&[name(0), name(1)]);
+        consumer.silent(Dependency::Database, "refused".into());
+        assert!(consumer.lag(&name(0), 5, 3) && consumer.lag(&name(1), 5, 0));
+        let later = Duration::from_secs(30);
+        assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+        let said = texts(&consumer, later);
+        assert!(said.len() == 2 && said[0].starts_with("database: has not answered for 30 s: refused"), "{said:?}");
+        assert!(said[1].starts_with("t[0]: is 3 offsets behind and has not moved for 30 s"), "{said:?}");
+        consumer.answers(Dependency::Database);
+        consumer.revoked(&[name(0)]);
+        assert_eq!(texts(&consumer, later), [""; 0]);
+        assert!(!consumer.lag(&name(0), 5, 3), "another's by now");
+        assert_eq!(texts(&consumer, later), [""; 0]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     class::Class,
+    health::Dependency,
     metrics::{Effects, RetryCause},
     record::Run,
     store::{Applied, ApplyError, BatchReport, Connection, Prepared, StoreError, Tips},
@@ -187,6 +188,7 @@ impl Apply {
             }
         }
         drop(tips);
+        self.shared.health.answers(Dependency::Database);
         self.shared.metrics.committed(applied.report.counts, effects(&applied.report), started.elapsed());
         self.shared
             .dead_letters

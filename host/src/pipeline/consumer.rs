@@ -15,6 +15,7 @@ use tokio::{
 
 use super::{
     apply::Apply,
+    database::{self, Aside},
     dead_letters::DeadLetterLog,
     lane::{Phase, Shared},
     read,
@@ -89,7 +90,7 @@ impl Consumer {
         source: impl FnOnce(Arc<dyn StartPoints>) -> Result<Arc<dyn Source>, E>,
     ) -> Result<Self, E> {
         let runtime = Handle::current();
-        let tips = Arc::default();
+        let (tips, aside) = (Arc::default(), Aside::default());
         let starts = Arc::new(Starts {
             consumer: parts.name.clone(),
             start: parts.start,
@@ -98,7 +99,7 @@ impl Consumer {
             tips: Arc::clone(&tips),
             health: Arc::clone(&parts.health),
             metrics: parts.metrics.clone(),
-            connection: Mutex::default(),
+            connection: Arc::clone(&aside),
             outages: Mutex::default(),
         });
         let source = source(starts)?;
@@ -123,6 +124,7 @@ impl Consumer {
         });
         let mut running = Running {
             shared: Arc::clone(&shared),
+            aside,
             phase: Arc::clone(&phase),
             lanes: Vec::new(),
             readers: Vec::new(),
@@ -194,6 +196,7 @@ enum Service {
 
 struct Running {
     shared: Arc<Shared>,
+    aside: Aside,
     phase: Arc<watch::Sender<Phase>>,
     lanes: Vec<tokio::task::JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
@@ -213,6 +216,7 @@ impl Running {
             let reader = thread::Builder::new().name(format!("{name}-lane-{lane}"));
             self.readers.push(reader.spawn(move || read::read(lane, &shared, &handle, &out, &permits))?);
         }
+        runtime.spawn(database::watch(Arc::clone(&self.shared), Arc::clone(&self.aside)));
         let (shared, served) = (Arc::clone(&self.shared), self.served.subscribe());
         let poller = thread::Builder::new().name(format!("{name}-poll"));
         self.service.push(poller.spawn(move || poll(&shared, &served))?);
@@ -324,7 +328,7 @@ fn look(shared: &Shared, served: &watch::Receiver<Service>) {
             let name = PartitionName::from(partition.as_ref());
             if let (Some(end), Some(tip)) = (ends.get(&name), tips.get(&partition)) {
                 // Revoked in this moment, it is no longer ours to show.
-                if shared.health.lag(&name, end - tip.next_offset) {
+                if shared.health.lag(&name, tip.next_offset, end - tip.next_offset) {
                     shared.metrics.lag(&name, end - tip.next_offset);
                 }
             }

@@ -5,10 +5,11 @@
 //! A *lane* walks this path for some partitions, one database connection each: `read` (an OS thread) fetches and
 //! computes one batch ahead of `apply` (a task), which commits in order. `starts` says where partitions begin (and
 //! `in_time` how long that may take), `retry` how a failed batch is tried again, `consumer` runs all threads of a
-//! consumer and ends them in the right order.
+//! consumer and ends them in the right order, `database` looks after the database while nothing is written.
 
 mod apply;
 mod consumer;
+mod database;
 mod dead_letters;
 mod in_time;
 mod lane;

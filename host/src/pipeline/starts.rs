@@ -13,11 +13,11 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::in_time::InTime;
+use super::{database::Aside, in_time::InTime};
 use crate::{
     class::Class,
     config::Start,
-    health::ConsumerHealth,
+    health::{ConsumerHealth, Dependency},
     identity::ConsumerName,
     metrics::ConsumerMetrics,
     outage::Outages,
@@ -41,7 +41,7 @@ pub(super) struct Starts {
     pub(super) tips: Arc<Mutex<Tips>>,
     pub(super) health: Arc<ConsumerHealth>,
     pub(super) metrics: ConsumerMetrics,
-    pub(super) connection: Mutex<Option<Box<dyn Connection>>>,
+    pub(super) connection: Aside,
     /// What the client was heard to say.
     pub(super) outages: Mutex<Outages>,
 }
@@ -200,11 +200,11 @@ impl Starts {
         &self,
         offered: &[Offered],
         log: &InTime<'_>,
-        kept: &mut Option<Box<dyn Connection>>,
         resolved: &mut Vec<Result<(Tip, Standing), Unknown>>,
     ) -> Result<(), StoreError> {
-        // Taken out while in use: cut off by the deadline, it is in an unknown state and never comes back.
-        let mut connection = match kept.take() {
+        // Cut off by the deadline, it is in an unknown state and never comes back.
+        let kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut connection = match kept {
             Some(connection) => connection,
             None => self.store.connect().await?,
         };
@@ -212,15 +212,14 @@ impl Starts {
             resolved.push(self.resolve_one(connection.as_mut(), one, log).await);
         }
         if !resolved.iter().any(|one| matches!(one, Err(Unknown::Store(_)))) {
-            *kept = Some(connection);
+            *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         }
         Ok(())
     }
 
     fn resolve_in_time(&self, offered: &[Offered], log: &InTime<'_>, within: Duration) -> Vec<StartPoint> {
-        let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let mut resolved = Vec::with_capacity(offered.len());
-        let work = self.resolve_all(offered, log, &mut kept, &mut resolved);
+        let work = self.resolve_all(offered, log, &mut resolved);
         let ended = self.runtime.block_on(async { tokio::time::timeout(within, work).await });
         let cut = match ended {
             Ok(Ok(())) => String::new(),
@@ -298,8 +297,10 @@ impl StartPoints for Starts {
                 } else {
                     tracing::debug!(%consumer, "Kafka does not answer: {text}");
                 }
+                self.health.silent(Dependency::Kafka, text.clone());
                 self.health.trouble(text);
             }
+            Notice::Answers => self.health.answers(Dependency::Kafka),
         }
         let (read, stopped) = self.health.partitions();
         self.metrics.partitions(read, stopped);
@@ -370,7 +371,7 @@ mod tests {
             tips: Arc::default(),
             health: ConsumerHealth::new(consumer.clone(), 1),
             metrics: Metrics::new().consumer(&consumer),
-            connection: Mutex::default(),
+            connection: Aside::default(),
             outages: Mutex::default(),
             consumer,
         }

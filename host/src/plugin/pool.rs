@@ -45,12 +45,12 @@ impl ComputePool {
         Ok(Self { jobs })
     }
 
-    /// One thread per core, and one job waiting for each.
+    /// A thread for each of a consumer's lanes, but no more than there are cores, and one job waiting for each.
     ///
     /// # Errors
     /// See [`ComputePool::new`].
-    pub fn with_default_size() -> io::Result<Self> {
-        let threads = thread::available_parallelism().map_or(2, usize::from);
+    pub fn for_lanes(lanes: usize) -> io::Result<Self> {
+        let threads = thread::available_parallelism().map_or(2, usize::from).min(lanes);
         Self::new(threads, threads)
     }
 

@@ -222,6 +222,8 @@ pub enum Notice {
     Client(String),
     /// No broker is to be had, in the client's words. Comes again and again as long as it lasts.
     Away(String),
+    /// A broker has answered.
+    Answers,
 }
 
 /// A stream of records from partitions of topics, shared out among the members of a group.

@@ -275,6 +275,14 @@ impl Positions {
         read.map(|place| (Arc::clone(&place.partition), place.next)).collect()
     }
 
+    /// The assigned partitions that are not stopped, with the generation of their assignment.
+    #[must_use]
+    pub fn generations(&self) -> Vec<(Arc<TopicPartition>, u64)> {
+        let state = self.lock();
+        let held = state.places.values().filter(|place| place.phase != Phase::Stopped);
+        held.map(|place| (Arc::clone(&place.partition), place.generation)).collect()
+    }
+
     /// The partitions that a lane reads: name, next offset, whether nothing stood behind that when it was last read.
     #[must_use]
     pub fn of_lane(&self, lane: usize) -> Vec<(PartitionName, i64, bool)> {

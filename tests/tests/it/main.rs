@@ -3,11 +3,15 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accounts;
+mod apart;
 mod bad_guests;
+mod brokers;
 mod check_online;
 mod crash;
+mod cuts;
 mod database_restart;
 mod demo;
+mod disk_full;
 mod documented_commands;
 mod documents;
 mod faults;
@@ -27,9 +31,11 @@ mod kafka_scene;
 mod kafka_slow_database;
 mod licences;
 mod merge_property;
+mod no_connections;
 mod path_property;
 mod payments;
 mod postgres_store;
+mod promotion;
 mod recovery;
 mod run_command;
 mod store;

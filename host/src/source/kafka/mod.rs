@@ -272,11 +272,22 @@ impl Source for KafkaSource {
 
     fn watch(&self) -> HashMap<PartitionName, i64> {
         let assigned = self.positions().assigned();
-        let topics = assigned.iter().map(|(partition, _)| Arc::clone(&partition.topic)).collect();
-        if let Err(error) = self.ask_ids(&topics) {
+        let mut topics: BTreeSet<_> = assigned.iter().map(|(partition, _)| Arc::clone(&partition.topic)).collect();
+        if topics.is_empty() {
+            // Who has no partition needs an answer, too: for health, and to be given one.
+            topics.extend(self.topics.iter().cloned());
+        }
+        let starts = &self.context().starts;
+        match self.ask_ids(&topics) {
+            // Not asked at all before the cluster is known.
+            Ok(()) if self.context().ids.get().is_none() => {}
+            Ok(()) => starts.notice(Notice::Answers),
             // A broker that does not know the topic has answered.
-            let notice = if error.context == CONFIRM { Notice::Client } else { Notice::Away };
-            self.context().starts.notice(notice(error.to_string()));
+            Err(error) if error.context == CONFIRM => {
+                starts.notice(Notice::Answers);
+                starts.notice(Notice::Client(error.to_string()));
+            }
+            Err(error) => starts.notice(Notice::Away(error.to_string())),
         }
         let mut ends = HashMap::new();
         if assigned.is_empty() {

@@ -35,8 +35,30 @@ pub(super) fn store_error(statement: Statement, context: &str, error: sqlx::Erro
         },
         // The network, or the server's end: nothing is known but that it may pass.
         sqlx::Error::Io(error) => failed(Class::Transient, true, error.to_string()),
+        // Whoever accepted the connection closed it before the first answer, such as a load balancer without a server
+        // behind it: the driver reads the end as a byte of another protocol.
+        sqlx::Error::Protocol(words) if statement == Statement::Connect => {
+            failed(Class::Transient, true, format!("the connection was closed, or it is no PostgreSQL ({words})"))
+        }
         sqlx::Error::Tls(error) => failed(Class::Fatal, true, format!("TLS: {error}")),
         // Not understood: whatever the connection is in the middle of, it is no longer fit for use.
         other => failed(Class::Fatal, true, other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_hangs_up_at_once_is_asked_again() {
+        let hung_up = || sqlx::Error::Protocol("unexpected response from SSLRequest: 0x00".into());
+        let error = store_error(Statement::Connect, "connect to db:5432/shop", hung_up());
+        assert!(error.class() == Class::Transient && error.connection_lost, "{error}");
+        let later = store_error(Statement::Write, "write", hung_up());
+        assert!(
+            later.class() == Class::Fatal && later.connection_lost,
+            "a defect, once they have understood each other"
+        );
     }
 }

@@ -99,6 +99,9 @@ impl Lane {
         self.failed = true;
         match error.sqlstate.as_deref() {
             // Statements that fitted before no longer do: the table was altered. A fresh connection prepares afresh.
+            // Nothing is planned here: it is a standby, which takes no writes. It becomes a primary, or another one comes
+            // in its place; then through another connection.
+            Some(sqlstate::CACHED_PLAN) if statement == Statement::Begin => error.connection_lost = true,
             Some(sqlstate::CACHED_PLAN) if self.proven => error.connection_lost = true,
             Some(sqlstate::CACHED_PLAN) => error.class = Class::Fatal,
             Some("26000") => error.connection_lost = true,

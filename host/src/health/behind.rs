@@ -1,0 +1,76 @@
+//! Partitions that have something to read and do not move: whatever it is that keeps them, it is no progress. Pure; the
+//! clock comes in.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use crate::source::PartitionName;
+
+/// A partition that is behind may stand still for so long.
+const TOLERATED: Duration = Duration::from_secs(25);
+
+#[derive(Debug)]
+struct Place {
+    next: i64,
+    lag: i64,
+    /// When it last moved, or was not behind.
+    since: Instant,
+}
+
+/// Where partitions stand.
+#[derive(Debug, Default)]
+pub(super) struct Behind(BTreeMap<PartitionName, Place>);
+
+impl Behind {
+    /// A partition's next offset, and how many offsets lie before the end of its log.
+    pub(super) fn look(&mut self, name: &PartitionName, next: i64, lag: i64, now: Instant) {
+        let stood = self.0.get(name).filter(|place| place.next == next && place.lag > 0);
+        let since = stood.map_or(now, |place| place.since);
+        self.0.insert(name.clone(), Place { next, lag, since });
+    }
+
+    /// It is another's, or begins anew.
+    pub(super) fn forget(&mut self, name: &PartitionName) {
+        self.0.remove(name);
+    }
+
+    /// None is this consumer's any more.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Those that stand still.
+    pub(super) fn reasons(&self, now: Instant) -> impl Iterator<Item = (&PartitionName, String)> {
+        self.0.iter().filter_map(move |(name, place)| {
+            let stands = now.saturating_duration_since(place.since);
+            let text = || format!("is {} offsets behind and has not moved for {} s", place.lag, stands.as_secs());
+            (place.lag > 0 && stands >= TOLERATED).then(|| (name, text()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_is_behind_and_does_not_move_is_stuck() {
+        let (start, name) = (Instant::now(), PartitionName { topic: "t".into(), partition: 3 });
+        let mut behind = Behind::default();
+        let later = start + TOLERATED;
+        behind.look(&name, 7, 0, start);
+        assert_eq!(behind.reasons(later).count(), 0, "at the end");
+        behind.look(&name, 7, 5, start);
+        assert_eq!(behind.reasons(start).count(), 0, "something has just come");
+        behind.look(&name, 7, 9, later);
+        let said: Vec<_> = behind.reasons(later).map(|(_, text)| text).collect();
+        assert_eq!(said, ["is 9 offsets behind and has not moved for 25 s"]);
+        behind.look(&name, 8, 8, later);
+        assert_eq!(behind.reasons(later).count(), 0, "it moves");
+        behind.look(&name, 8, 8, later + TOLERATED);
+        behind.forget(&name);
+        assert_eq!(behind.reasons(later + TOLERATED).count(), 0);
+    }
+}

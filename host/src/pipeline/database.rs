@@ -1,0 +1,121 @@
+//! Looks at the database while nothing is written to it: whether it answers, and whether it still knows what was committed.
+//!
+//! A failover to a standby that lagged, or a restore, takes commits back. A lane that has work finds out at its next commit,
+//! whose link has lost its predecessor. A partition without new records would not, and what it lost would stay lost until
+//! somebody publishes something: so the chains' tips are compared every few seconds.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::{sleep, timeout};
+
+use super::lane::{Phase, Shared};
+use crate::{
+    health::Dependency,
+    record::TopicPartition,
+    store::{Connection, StoreError, Tip},
+};
+
+/// How often.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection beside the lanes', for whoever needs one. Taken out while in use: cut off in the middle of something it
+/// never comes back.
+pub(super) type Aside = Arc<Mutex<Option<Box<dyn Connection>>>>;
+
+/// A partition as this member holds it.
+struct Held {
+    partition: Arc<TopicPartition>,
+    generation: u64,
+    tip: Tip,
+}
+
+/// Until the consumer stops running.
+pub(super) async fn watch(shared: Arc<Shared>, aside: Aside) {
+    let mut phase = shared.phase.clone();
+    loop {
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            // An error means that the consumer is gone.
+            _ = phase.wait_for(|phase| *phase > Phase::Running) => return,
+        }
+        match timeout(PATIENCE, look(&shared, &aside)).await {
+            Ok(Ok(())) => shared.health.answers(Dependency::Database),
+            Ok(Err(error)) => shared.health.silent(Dependency::Database, error.to_string()),
+            Err(_) => {
+                let text = format!("{} did not answer within {} s", shared.store.place(), PATIENCE.as_secs());
+                shared.health.silent(Dependency::Database, text);
+            }
+        }
+    }
+}
+
+async fn look(shared: &Shared, aside: &Aside) -> Result<(), StoreError> {
+    let held = held(shared);
+    let partitions: Vec<_> = held.iter().map(|one| Arc::clone(&one.partition)).collect();
+    let kept = aside.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut connection = match kept {
+        Some(connection) => connection,
+        None => shared.store.connect().await?,
+    };
+    let found = connection.tips(&shared.name, &partitions).await?;
+    aside.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(connection);
+
+    let lost: Vec<_> = held.iter().zip(found).filter(|(one, found)| is_lost(&one.tip, found.as_ref())).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    for (Held { partition, tip, .. }, found) in &lost {
+        tracing::warn!(
+            consumer = %shared.name, %partition, committed = tip.next_offset,
+            database = found.map(|tip| tip.next_offset),
+            "the database has forgotten what it had committed (a failover, a restore): going back to what it knows"
+        );
+    }
+    shared.metrics.fenced();
+    shared.source.reposition(&lost.iter().map(|(one, _)| one.generation).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// What this member holds, with the tips that it knows to be committed. The generation comes before the tip: a tip that is
+/// newer than its generation belongs to the next, whose partition is then left alone.
+fn held(shared: &Shared) -> Vec<Held> {
+    let held = shared.source.positions().generations();
+    let tips = shared.tips();
+    let with_tip = |(partition, generation)| {
+        let tip = *tips.get(&partition)?;
+        Some(Held { partition, generation, tip })
+    };
+    held.into_iter().filter_map(with_tip).collect()
+}
+
+/// Whether a chain no longer holds the link that was committed last. Chains only grow: what is found afterwards is that
+/// link or a later one, or something was taken back. Pure.
+fn is_lost(known: &Tip, found: Option<&Tip>) -> bool {
+    match found {
+        None => true,
+        Some(found) => found.seq < known.seq || (found.seq == known.seq && found.id != known.id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_chain_that_lacks_a_committed_link_was_taken_back() {
+        let tip = |id: u128, seq| Tip { id: Uuid::from_u128(id), seq, next_offset: seq * 10 };
+        let known = tip(5, 5);
+        assert!(!is_lost(&known, Some(&tip(5, 5))));
+        assert!(!is_lost(&known, Some(&tip(6, 6))), "extended meanwhile");
+        assert!(is_lost(&known, Some(&tip(4, 4))));
+        assert!(is_lost(&known, Some(&tip(9, 5))), "taken back, and extended otherwise");
+        assert!(is_lost(&known, None));
+    }
+}
