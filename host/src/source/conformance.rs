@@ -427,7 +427,7 @@ fn a_clean_rebalance_repeats_and_loses_nothing(broker: &dyn Broker) {
 #[test]
 fn a_member_that_leaves_waits_for_a_hanging_broker_no_longer_than_its_deadline() {
     // Whoever waited for the client's own time-out would wait for longer than any test.
-    let mock = Mock { revoke: Duration::from_secs(2), socket_timeout: PATIENCE * 3, ..Mock::new() };
+    let mock = Mock { revoke: Duration::from_secs(2), socket_timeout: PATIENCE * 2, ..Mock::new() };
     mock.create(1);
     mock.produce(0, &texts(0, 0..10));
     let member = Member::join(&mock, 0, 1, Script::default());
