@@ -361,6 +361,7 @@ impl Launch {
         let policy = Policy { older_than_retention: settings.ledger.older_than_retention, ..Policy::default() };
         let parts = Parts {
             name: settings.name.clone(),
+            registration,
             start: settings.start,
             lanes: settings.lanes,
             limits: settings.batch,

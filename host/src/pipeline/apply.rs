@@ -123,6 +123,13 @@ impl Apply {
         }
         match &error {
             ApplyError::Fenced { .. } => self.find_fenced(prepared, &tips).await,
+            ApplyError::Store { error: store, .. } if store.is_unregistered() => {
+                tracing::warn!(consumer = %shared.name, "the database has lost the consumer: registering it again");
+                match shared.store.register_consumer(&shared.registration).await {
+                    Ok(_) => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
+                    Err(failed) => again(&failed).ok_or_else(|| GiveUp::Fatal(failed.to_string())),
+                }
+            }
             ApplyError::Store { error: store, .. } => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
             ApplyError::BreakerOpen { .. } => {
                 shared.metrics.breaker_tripped();

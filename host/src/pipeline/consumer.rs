@@ -28,7 +28,7 @@ use crate::{
     metrics::ConsumerMetrics,
     plugin::{ComputePool, EvaluateContext, Plugin},
     source::{PartitionName, Source, StartPoints},
-    store::{Applier, Store},
+    store::{Applier, Registration, Store},
 };
 
 /// How long one poll of the group waits.
@@ -42,6 +42,8 @@ const BATCHES_PER_LANE: usize = 2;
 pub struct Parts {
     /// Its name.
     pub name: ConsumerName,
+    /// What it has said of itself in the database.
+    pub registration: Registration,
     /// Where it begins that has no checkpoint.
     pub start: Start,
     /// Lanes.
@@ -93,6 +95,7 @@ impl Consumer {
         let (tips, aside) = (Arc::default(), Aside::default());
         let starts = Arc::new(Starts {
             consumer: parts.name.clone(),
+            registration: parts.registration.clone(),
             start: parts.start,
             store: Arc::clone(&parts.store),
             runtime: runtime.clone(),
@@ -108,6 +111,7 @@ impl Consumer {
         let (failures, failed) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             name: parts.name,
+            registration: parts.registration,
             source: Arc::clone(&source),
             store: parts.store,
             applier: parts.applier,

@@ -16,7 +16,7 @@ use crate::{
     plugin::{ComputePool, EvaluateContext, Plugin, evaluate},
     record::{Batch, Run},
     source::{Flight, PartitionName, Source},
-    store::{Applier, PrepareContext, Prepared, Store, Tips},
+    store::{Applier, PrepareContext, Prepared, Registration, Store, Tips},
 };
 
 use super::{
@@ -38,6 +38,8 @@ pub(super) enum Phase {
 /// A consumer's, for all its lanes.
 pub(super) struct Shared {
     pub(super) name: ConsumerName,
+    /// For a database that has lost it.
+    pub(super) registration: Registration,
     pub(super) source: Arc<dyn Source>,
     pub(super) store: Arc<dyn Store>,
     pub(super) applier: Arc<Applier>,

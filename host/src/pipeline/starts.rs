@@ -23,7 +23,7 @@ use crate::{
     outage::Outages,
     record::TopicPartition,
     source::{GroupOffset, LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
-    store::{self, Connection, Standing, Statement, Store, StoreError, Tip, Tips},
+    store::{self, Connection, Registration, Standing, Statement, Store, StoreError, Tip, Tips},
 };
 
 /// How long database and broker may take together at most, but for the question that was begun last. A rebalance waits
@@ -35,6 +35,8 @@ const TRIES: usize = 5;
 /// Asks the database where partitions begin, and reports what the source notices.
 pub(super) struct Starts {
     pub(super) consumer: ConsumerName,
+    /// For a database that has lost it.
+    pub(super) registration: Registration,
     pub(super) start: Start,
     pub(super) store: Arc<dyn Store>,
     pub(super) runtime: Handle,
@@ -209,7 +211,15 @@ impl Starts {
             None => self.store.connect().await?,
         };
         for one in offered {
-            resolved.push(self.resolve_one(connection.as_mut(), one, log).await);
+            let mut answer = self.resolve_one(connection.as_mut(), one, log).await;
+            if let Err(Unknown::Store(error)) = &answer
+                && error.is_unregistered()
+            {
+                tracing::warn!(consumer = %self.consumer, "the database has lost the consumer: registering it again");
+                self.store.register_consumer(&self.registration).await?;
+                answer = self.resolve_one(connection.as_mut(), one, log).await;
+            }
+            resolved.push(answer);
         }
         if !resolved.iter().any(|one| matches!(one, Err(Unknown::Store(_)))) {
             *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
@@ -365,6 +375,7 @@ mod tests {
         runtime.block_on(store.migrate()).unwrap();
         runtime.block_on(store.register_consumer(&registration)).unwrap();
         Starts {
+            registration,
             start: Start::Latest,
             store,
             runtime: runtime.handle().clone(),

@@ -55,8 +55,22 @@ impl ConsumerRow {
     }
 }
 
-/// A consumer that should have a row and has none.
+const READING: &str = "read the consumer's row";
+
+/// A consumer that should have a row and has none. It had one when it started, so the database has lost it: a failover
+/// took more back than the consumer's whole life. It is registered again and begins anew, as a start would have it.
 pub(super) fn unregistered(statement: Statement, consumer: &ConsumerName) -> StoreError {
-    let text = format!("consumer {consumer} is not registered in this database; start it there, or check the URL");
-    StoreError::fatal(statement, "read the consumer's row", text)
+    let text = format!(
+        "consumer {consumer} is not registered in this database any more; a running host registers it again, else start \
+         it there, or check the URL"
+    );
+    StoreError::transient(statement, READING, text)
+}
+
+impl StoreError {
+    /// Whether the database has no row of the consumer.
+    #[must_use]
+    pub fn is_unregistered(&self) -> bool {
+        self.context == READING
+    }
 }

@@ -143,6 +143,16 @@ struct Scene {
     pool: Arc<ComputePool>,
 }
 
+fn registration() -> Registration {
+    Registration {
+        name: consumer(),
+        group: CONSUMER.to_owned(),
+        key_version: accounts::plugin().description().key_version,
+        plugin_digest: accounts::plugin().digest(),
+        started_from: serde_json::json!({}),
+    }
+}
+
 impl Scene {
     async fn new(partitions: i32, pool: Arc<ComputePool>) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -158,14 +168,7 @@ impl Scene {
         for spec in accounts::targets("") {
             targets.push(resolve(&spec, &store.table_info(&spec.table).await.unwrap()).unwrap());
         }
-        let registration = Registration {
-            name: consumer(),
-            group: CONSUMER.to_owned(),
-            key_version: accounts::plugin().description().key_version,
-            plugin_digest: accounts::plugin().digest(),
-            started_from: serde_json::json!({}),
-        };
-        store.register_consumer(&registration).await.unwrap();
+        store.register_consumer(&registration()).await.unwrap();
         let broker = MemoryBroker::new();
         broker.create_topic(TOPIC, usize::try_from(partitions).unwrap());
         Self { _folder: folder, url, store, targets: targets.into(), broker, pool }
@@ -174,6 +177,7 @@ impl Scene {
     fn start(&self, member: usize, max_records: usize, store: Arc<dyn Store>) -> Consumer {
         let parts = Parts {
             name: consumer(),
+            registration: registration(),
             start: Start::Earliest,
             lanes: 1,
             limits: BatchLimits { max_records, linger: Duration::ZERO, ..BatchLimits::default() },

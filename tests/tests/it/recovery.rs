@@ -28,6 +28,48 @@ async fn a_database_restored_to_an_older_state_gets_back_what_it_lost() {
 }
 
 #[tokio::test]
+async fn a_host_with_nothing_to_do_notices_that_its_database_went_back() {
+    let payments = Payments::new(kafka(), postgres().await, 4).await;
+    let events = EVENTS.events();
+    let (before, after) = events.split_at(12_000);
+    let mut publisher = payments.publisher();
+    publisher.publish(before);
+    payments.run_to_the_end().await;
+    let backup = payments.database.snapshot().await;
+
+    publisher.publish(after);
+    let mut host = HostProcess::start("host", &payments.setup());
+    host.alive_during(payments.until_consumed()).await;
+    host.alive_during(payments.until_committed()).await;
+    // Nothing more is published: no batch of the host's would run into the chain that is shorter now.
+    payments.database.restore(&backup).await;
+    host.alive_during(payments.until_consumed()).await;
+    host.terminate();
+    assert_eq!(host.wait().code(), Some(0), "{}", host.log());
+    payments.assert_each_applied_once(&events).await;
+}
+
+#[tokio::test]
+async fn a_host_whose_whole_life_its_database_has_lost_begins_anew() {
+    let payments = Payments::new(kafka(), postgres().await, 4).await;
+    // From before the consumer was registered.
+    let backup = payments.database.snapshot().await;
+    let events = EVENTS.events();
+    let (before, after) = events.split_at(12_000);
+    let mut publisher = payments.publisher();
+    publisher.publish(before);
+    let mut host = HostProcess::start("host", &payments.setup());
+    host.alive_during(payments.until_consumed()).await;
+    payments.database.restore(&backup).await;
+    // Some lanes have work, some may not.
+    publisher.publish(after);
+    host.alive_during(payments.until_consumed()).await;
+    host.terminate();
+    assert_eq!(host.wait().code(), Some(0), "{}", host.log());
+    payments.assert_each_applied_once(&events).await;
+}
+
+#[tokio::test]
 async fn offsets_that_kafka_has_forgotten_are_known_to_the_database() {
     let payments = Payments::new(kafka(), postgres().await, 4).await;
     let events = EVENTS.events();

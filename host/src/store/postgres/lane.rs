@@ -21,6 +21,8 @@ pub(super) const LOCK_CLASS: i32 = 1_953_064_039;
 
 /// A day: longer than anything that a person waits for.
 const NO_LIMIT: Duration = Duration::from_secs(86_400);
+/// For questions about tables. They take no time; but a lock of somebody who alters one may be in their way.
+const CATALOG: Duration = Duration::from_secs(60);
 
 /// The driver's answer, or an I/O error where none comes. The connection is then in the middle of something, and whoever
 /// reads the error as the I/O error that it is never uses it again.
@@ -79,7 +81,9 @@ impl Lane {
     /// the server has none here.
     fn patience(&self, statement: Statement) -> Duration {
         match statement {
-            Statement::Report | Statement::Catalog | Statement::Migrate => NO_LIMIT,
+            Statement::Report | Statement::Migrate => NO_LIMIT,
+            // A host that is starting would otherwise hang for good.
+            Statement::Catalog => CATALOG,
             _ => self.timeouts.statement + self.timeouts.idle,
         }
     }
@@ -259,4 +263,32 @@ impl Lane {
 pub(super) fn safe(sql: String) -> SqlStr {
     use sqlx::SqlSafeStr;
     sqlx::AssertSqlSafe(sql).into_sql_str()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_goes_away_while_it_greets_is_tried_again() {
+        let timeouts = Timeouts::default();
+        // Nothing; no TLS and nothing; half of a message that asks for a password.
+        for greeting in [&b""[..], b"N", b"NR\0\0"] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("postgres://u@{}/d", listener.local_addr().unwrap());
+            let server = std::thread::spawn(move || {
+                let (mut client, _) = listener.accept().unwrap();
+                let _ = client.read(&mut [0; 64]).unwrap();
+                client.write_all(greeting).unwrap();
+            });
+            let options = super::super::session::connect_options(&url, &timeouts).unwrap();
+            let error = Lane::connect(&options, "here", timeouts).await.unwrap_err();
+            assert_eq!(error.class(), Class::Transient, "after {greeting:?}: {error}");
+            assert!(error.connection_lost);
+            server.join().unwrap();
+        }
+    }
 }
