@@ -46,6 +46,10 @@ fmt: ## format the sources
 bench: require-services build plugins ## compare with the same SQL alone and with a hand-written consumer
 	$(WITH_SERVICES) $(OUT)/bench $(ARGS)
 
+.PHONY: chaos
+chaos: require-services build plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"
+	@$(OUT)/chaos $(ARGS)
+
 .PHONY: services
 services: require-services build ## run Kafka and PostgreSQL until Ctrl-C and print where they are
 	@trap 'exit 0' INT TERM; $(WITH_SERVICES)

@@ -107,8 +107,18 @@ impl Broker {
     /// # Panics
     /// Where the broker refuses.
     pub async fn grow(&self, topic: &str, total: usize) {
-        let grown = self.admin.create_partitions(&[NewPartitions::new(topic, total)], &options()).await.unwrap();
-        assert!(grown.iter().all(Result::is_ok), "partitions of {topic}: {grown:?}");
+        let grown = self.try_grow(topic, total).await;
+        assert!(grown.is_ok(), "partitions of {topic}: {grown:?}");
+    }
+
+    /// [`Self::grow`], on a broker that may be starting.
+    ///
+    /// # Errors
+    /// What the broker says against it.
+    pub async fn try_grow(&self, topic: &str, total: usize) -> Result<(), String> {
+        let wanted = [NewPartitions::new(topic, total)];
+        let grown = self.admin.create_partitions(&wanted, &options()).await.map_err(|error| error.to_string())?;
+        grown.into_iter().try_for_each(|one| one.map(drop).map_err(|(_, code)| code.to_string()))
     }
 
     /// Removes all records of a partition before this offset, as retention does.
@@ -126,8 +136,17 @@ impl Broker {
     /// # Panics
     /// Where the broker refuses, as it does while the group has members.
     pub async fn delete_group(&self, group: &str) {
-        let gone = self.admin.delete_groups(&[group], &options()).await.unwrap();
-        assert!(gone.iter().all(Result::is_ok), "deleting group {group}: {gone:?}");
+        let gone = self.try_delete_group(group).await;
+        assert!(gone.is_ok(), "deleting group {group}: {gone:?}");
+    }
+
+    /// [`Self::delete_group`], for a group that may not be empty yet.
+    ///
+    /// # Errors
+    /// What the broker says against it.
+    pub async fn try_delete_group(&self, group: &str) -> Result<(), String> {
+        let gone = self.admin.delete_groups(&[group], &options()).await.map_err(|error| error.to_string())?;
+        gone.into_iter().try_for_each(|one| one.map(drop).map_err(|(_, code)| code.to_string()))
     }
 
     /// What a group has committed, per partition; `None` = nothing.
@@ -150,9 +169,22 @@ impl Broker {
     /// # Panics
     /// Where the broker refuses, as it does while the group has members.
     pub fn set_committed(&self, group: &str, topic: &str, partition: i32, offset: i64) {
+        self.try_set_committed(group, topic, &[(partition, offset)]).unwrap();
+    }
+
+    /// Sets a group's offsets, partition by partition, where it is empty already.
+    ///
+    /// # Errors
+    /// What the broker says against it.
+    ///
+    /// # Panics
+    /// Where an offset is none.
+    pub fn try_set_committed(&self, group: &str, topic: &str, offsets: &[(i32, i64)]) -> Result<(), String> {
         let mut wanted = TopicPartitionList::new();
-        wanted.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
-        self.reader(group).commit(&wanted, CommitMode::Sync).unwrap();
+        for &(partition, offset) in offsets {
+            wanted.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+        }
+        self.reader(group).commit(&wanted, CommitMode::Sync).map_err(|error| error.to_string())
     }
 
     /// What a group has committed, with what was written beside, per partition that has something.

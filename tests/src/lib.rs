@@ -4,6 +4,7 @@
 
 pub mod bench;
 mod broker;
+pub mod chaos;
 mod database;
 pub mod doomed;
 pub mod fault;

@@ -48,10 +48,18 @@ WHERE consumed <> applied + duplicate + skipped + dead + too_old
 /// # Panics
 /// Where there is one, or the consumer has no checkpoint at all.
 pub async fn assert_chain_tiles(database: &impl Sql, consumer: &str) {
-    let faults = database.texts(&faults(consumer)).await;
+    let faults = chain_faults(database, consumer).await;
     assert!(faults.is_empty(), "the chain of {consumer} is broken:\n{}", faults.join("\n"));
     let links = database.number(&format!("SELECT count(*) FROM checkpoints WHERE consumer_name = '{consumer}'")).await;
     assert!(links > 0, "{consumer} has no checkpoint");
+}
+
+/// Every fault of the consumer's checkpoint chains.
+///
+/// # Panics
+/// Where the database does not answer.
+pub async fn chain_faults(database: &impl Sql, consumer: &str) -> Vec<String> {
+    database.texts(&faults(consumer)).await
 }
 
 /// The consumer's outcomes so far; zeros where the tables are not there yet or the server is down.

@@ -6,6 +6,7 @@ mod accounts;
 mod apart;
 mod bad_guests;
 mod brokers;
+mod chaos;
 mod check_online;
 mod crash;
 mod cuts;

@@ -1,0 +1,208 @@
+//! Recoveries one at a time: the same hosts and the same traffic as in a walk, but one fault after the other, each over
+//! before the next, so that a figure is that fault's alone.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+
+use super::{
+    report::Report,
+    running::{Running, catch_up},
+    story::Manner,
+    walk::Options,
+    watch,
+    world::{CONSUMER, LANES, MAX_RECORDS},
+};
+use crate::{
+    fault::{Ending, Faults, Swallow},
+    oracle,
+    services::ServiceError,
+};
+
+/// How often each is measured.
+const ROUNDS: usize = 5;
+/// How long servers are away: long enough for every back-off to be at its longest.
+const AWAY: Duration = Duration::from_secs(25);
+/// How long anything may take before it is given up, with a finding.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Measures. What did not hold is in the report.
+///
+/// # Errors
+/// Where a server does not start.
+///
+/// # Panics
+/// Where the harness itself fails.
+pub async fn measure(options: &Options) -> Result<Report, ServiceError> {
+    let running = Running::begin(Manner { copies: 10, rate: 400, ..Manner::of(options.seed) }, options.hosts).await?;
+    let calm = Calm(&running);
+    let before = calm.delivered_again().await;
+    calm.terminations(options.hosts).await;
+    let after = calm.delivered_again().await;
+    running.hand.world.chronicle.note(format_args!("delivered again by clean shut-downs: {}", after - before));
+    if after > before {
+        running.hand.world.chronicle.found("a clean shut-down had records delivered again");
+    }
+    calm.kills(options.hosts).await;
+    calm.databases().await;
+    calm.brokers().await;
+    calm.half_open().await;
+    Ok(running.end(options).await)
+}
+
+struct Calm<'a>(&'a Running);
+
+impl Calm<'_> {
+    /// Waits until every partition has a link that began after this moment.
+    async fn resumed(&self, what: &'static str, since: f64) {
+        let chronicle = &self.0.hand.world.chronicle;
+        let mut seen = self.0.hand.seen.clone();
+        let resumed = timeout(PATIENCE, seen.wait_for(|seen| seen.oldest() > since)).await;
+        match resumed {
+            Ok(Ok(seen)) => chronicle.recovered(what, Duration::from_secs_f64((seen.oldest() - since).max(0.0))),
+            _ => chronicle.found(format_args!("{what}: not within {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    /// Waits until somebody has committed a transaction that began after this moment.
+    async fn committed(&self, what: &'static str, since: f64) {
+        let chronicle = &self.0.hand.world.chronicle;
+        let mut seen = self.0.hand.seen.clone();
+        let committed = timeout(PATIENCE, seen.wait_for(|seen| seen.newest() > since)).await;
+        match committed {
+            Ok(Ok(seen)) => chronicle.recovered(what, Duration::from_secs_f64((seen.newest() - since).max(0.0))),
+            _ => chronicle.found(format_args!("{what}: not within {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    /// Has everything consumed while the producer stands still; how many records were delivered more often than published.
+    async fn delivered_again(&self) -> i64 {
+        let hand = &self.0.hand;
+        hand.reins.halt(true);
+        while !hand.reins.halted() {
+            sleep(Duration::from_millis(50)).await;
+        }
+        catch_up(hand, Instant::now()).await;
+        let consumed = oracle::totals(&hand.world.database, CONSUMER).await.consumed;
+        let again = consumed - i64::try_from(hand.reins.published()).unwrap_or(0);
+        hand.reins.halt(false);
+        again
+    }
+
+    async fn terminations(&self, hosts: usize) {
+        for round in 0..ROUNDS {
+            sleep(Duration::from_secs(2)).await;
+            let slot = &self.0.hand.world.hosts[round % hosts];
+            let since = watch::now();
+            let begun = Instant::now();
+            slot.lock().await.terminate().await;
+            self.0.hand.world.chronicle.recovered("SIGTERM → process ended", begun.elapsed());
+            self.resumed("SIGTERM → all partitions go on", since).await;
+            slot.lock().await.start();
+            self.resumed("joined again → all partitions go on", watch::now()).await;
+        }
+    }
+
+    async fn kills(&self, hosts: usize) {
+        let chronicle = &self.0.hand.world.chronicle;
+        let mut before = self.delivered_again().await;
+        let most = i64::try_from(LANES * 2 * MAX_RECORDS).unwrap_or(i64::MAX);
+        for round in 0..ROUNDS {
+            sleep(Duration::from_secs(2)).await;
+            let slot = &self.0.hand.world.hosts[round % hosts];
+            let since = watch::now();
+            slot.lock().await.kill();
+            let what = if round % hosts == 1 {
+                "kill -9 (static member) → all partitions go on"
+            } else {
+                "kill -9 → all partitions go on"
+            };
+            self.resumed(what, since).await;
+            slot.lock().await.start();
+            self.resumed("joined again → all partitions go on", watch::now()).await;
+            let after = self.delivered_again().await;
+            chronicle.note(format_args!("delivered again by a kill: {} (at most {most})", after - before));
+            if after - before > most {
+                chronicle
+                    .found(format_args!("a kill had {} records delivered again, more than {most}", after - before));
+            }
+            before = after;
+        }
+    }
+
+    /// Asks the hosts until none of them is ready; how long that is after the last progress.
+    async fn not_ready(&self, what: &'static str) {
+        let world = &self.0.hand.world;
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let mut ready = 0;
+            for slot in &world.hosts {
+                let mut slot = slot.lock().await;
+                let Some(process) = slot.process() else { continue };
+                if process.get("/readyz").await.is_none_or(|answer| answer.status == 200) {
+                    ready += 1;
+                }
+            }
+            if ready == 0 {
+                let last = self.0.hand.seen.borrow().newest();
+                return world.chronicle.recovered(what, Duration::from_secs_f64((watch::now() - last).max(0.0)));
+            }
+            sleep(Duration::from_millis(250)).await;
+        }
+        world.chronicle.found(format_args!("{what}: not within {} s", PATIENCE.as_secs()));
+    }
+
+    async fn databases(&self) {
+        let world = &self.0.hand.world;
+        for round in 0..3 {
+            sleep(Duration::from_secs(2)).await;
+            let mut primary = world.primary.lock().await;
+            tokio::task::block_in_place(|| match round {
+                0 => primary.server.stop(),
+                1 => primary.server.crash(),
+                _ => primary.server.kill(),
+            });
+            let down = Instant::now();
+            self.not_ready("last progress → not ready, without a database").await;
+            sleep(AWAY.saturating_sub(down.elapsed())).await;
+            if let Err(error) = tokio::task::block_in_place(|| primary.server.resume()) {
+                return world.chronicle.found(format_args!("the database does not start again: {error}"));
+            }
+            let back = watch::now();
+            self.committed("database back after 25 s → first commit", back).await;
+            self.resumed("database back after 25 s → all partitions go on", back).await;
+        }
+    }
+
+    async fn brokers(&self) {
+        let world = &self.0.hand.world;
+        sleep(Duration::from_secs(2)).await;
+        world.with_kafka(crate::services::Kafka::kill);
+        let down = Instant::now();
+        self.not_ready("last progress → not ready, without a broker").await;
+        sleep(AWAY.saturating_sub(down.elapsed())).await;
+        if let Err(error) = world.with_kafka(crate::services::Kafka::resume) {
+            return world.chronicle.found(format_args!("the broker does not start again: {error}"));
+        }
+        let back = watch::now();
+        self.committed("broker back after 25 s → first commit", back).await;
+        self.resumed("broker back after 25 s → all partitions go on", back).await;
+    }
+
+    /// No host hears of the database any more, and no connection is closed.
+    async fn half_open(&self) {
+        let world = &self.0.hand.world;
+        sleep(Duration::from_secs(2)).await;
+        let dead = Faults { swallow: Some(Swallow::Both), ..Faults::default() };
+        world.links.iter().for_each(|link| link.set(dead));
+        self.not_ready("last progress → not ready, half-open to the database").await;
+        // New connections work; the old ones stay dead.
+        world.links.iter().for_each(|link| link.set(Faults::default()));
+        let back = watch::now();
+        self.committed("database reachable again, old connections dead → first commit", back).await;
+        self.resumed("database reachable again, old connections dead → all partitions go on", back).await;
+        world.links.iter().for_each(|link| {
+            link.cut(Ending::Reset);
+        });
+    }
+}
