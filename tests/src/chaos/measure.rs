@@ -139,7 +139,7 @@ impl Calm<'_> {
             for slot in &world.hosts {
                 let mut slot = slot.lock().await;
                 let Some(process) = slot.process() else { continue };
-                if process.get("/readyz").await.is_none_or(|answer| answer.status == 200) {
+                if process.get("/readyz").await.is_some_and(|answer| answer.status == 200) {
                     ready += 1;
                 }
             }
