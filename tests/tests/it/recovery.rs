@@ -58,7 +58,9 @@ async fn a_host_whose_whole_life_its_database_has_lost_begins_anew() {
     let (before, after) = events.split_at(12_000);
     let mut publisher = payments.publisher();
     publisher.publish(before);
-    let mut host = HostProcess::start("host", &payments.setup());
+    // A rebalance may take half a session: enough on a busy machine to begin everything anew.
+    let setup = payments.setup().with_kafka("session.timeout.ms", "20000");
+    let mut host = HostProcess::start("host", &setup);
     host.alive_during(payments.until_consumed()).await;
     payments.database.restore(&backup).await;
     // Some lanes have work, some may not.
