@@ -9,6 +9,7 @@ pub mod class;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod fail_point;
 pub mod health;
 pub mod http;
 pub mod identity;

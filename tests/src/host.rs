@@ -11,6 +11,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tidegate::fail_point::{self, Action, FailPoint};
 
 use crate::{
     broker::Broker,
@@ -133,6 +134,17 @@ pub fn run_once(setup: &Setup, arguments: &[&str]) -> std::process::Output {
     Command::new(program("tidegate")).args(arguments).arg("--config").arg(&config).output().unwrap()
 }
 
+/// A fail point that a host is started with: at this hit of it, counted from 1, the host does this to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Armed {
+    /// Where.
+    pub point: FailPoint,
+    /// Which time it comes by.
+    pub hit: u64,
+    /// What it does.
+    pub action: Action,
+}
+
 /// A running host. Killed at the end of the test, whatever becomes of the test; its log is printed if the test fails.
 #[derive(Debug)]
 pub struct HostProcess {
@@ -151,6 +163,19 @@ impl HostProcess {
     /// Where it cannot be started.
     #[must_use]
     pub fn start(name: &str, setup: &Setup) -> Self {
+        Self::start_with(name, setup, None)
+    }
+
+    /// Starts one that ends or freezes itself at a fail point.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    #[must_use]
+    pub fn start_armed(name: &str, setup: &Setup, armed: Armed) -> Self {
+        Self::start_with(name, setup, Some(armed))
+    }
+
+    fn start_with(name: &str, setup: &Setup, armed: Option<Armed>) -> Self {
         let folder = tempfile::Builder::new().prefix("tidegate-host-").tempdir().unwrap();
         let port = free_port().unwrap();
         let config = folder.path().join("tidegate.toml");
@@ -158,6 +183,9 @@ impl HostProcess {
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new(program("tidegate"));
         command.arg("run").arg("--config").arg(&config);
+        if let Some(Armed { point, hit, action }) = armed {
+            command.env(fail_point::VARIABLE, format!("{}:{hit}:{}", point.name(), action.name()));
+        }
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let child = command.spawn().unwrap();
         let guard = DeadMan::watch(child.id(), "KILL").unwrap();
@@ -249,8 +277,23 @@ impl HostProcess {
     pub fn kill(&mut self) {
         assert!(self.is_running(), "host {} had ended before it was killed: {:?}", self.name, self.ended);
         self.child.kill().unwrap();
+        self.assert_killed();
+    }
+
+    /// Waits for its end, and holds that SIGKILL was it.
+    ///
+    /// # Panics
+    /// Where it ended in another way.
+    pub fn assert_killed(&mut self) {
         let status = self.wait();
         assert_eq!(status.signal(), Some(9), "host {} ended with {status} instead of being killed", self.name);
+    }
+
+    /// Whether it is frozen: stopped by a signal, and not gone.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
     /// Asks it to drain and end (SIGTERM).

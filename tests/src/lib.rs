@@ -7,6 +7,7 @@ mod broker;
 pub mod chaos;
 mod database;
 pub mod doomed;
+pub mod fail_points;
 pub mod fault;
 pub mod faulty;
 pub mod host;

@@ -11,10 +11,15 @@ use super::{
 use crate::{
     app::{App, Fault},
     config::{Config, Diagnostic},
+    fail_point,
     http::{Server, View},
 };
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
+    if let Err(why) = fail_point::arm() {
+        complain(&why);
+        return Exit::Invalid;
+    }
     match configuration(arguments) {
         Ok((config, warnings)) => block_on(serve(config, warnings)),
         Err(exit) => exit,

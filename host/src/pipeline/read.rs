@@ -11,7 +11,11 @@ use super::{
     lane::{GiveUp, Phase, Ready, Shared, retain},
     retry::Failures,
 };
-use crate::{metrics::RetryCause, record::Batch};
+use crate::{
+    fail_point::{FailPoint, reach},
+    metrics::RetryCause,
+    record::Batch,
+};
 
 /// How long a fetch waits before it looks whether the consumer is stopping. Who stops it wakes it, too.
 const IDLE: Duration = Duration::from_millis(250);
@@ -35,10 +39,12 @@ pub(super) fn read(
             continue;
         }
         shared.health.lane_took(lane);
+        reach(FailPoint::Polled);
         let ready = confirm(lane, shared, runtime, fetched.batch)
             .and_then(|batch| runtime.block_on(shared.prepare(lane, batch)));
         match ready {
             Ok(prepared) => {
+                reach(FailPoint::Computed);
                 if out.blocking_send(Ready { prepared, flight: fetched.flight, permit }).is_err() {
                     return;
                 }

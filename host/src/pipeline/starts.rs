@@ -17,6 +17,7 @@ use super::{database::Aside, in_time::InTime};
 use crate::{
     class::Class,
     config::Start,
+    fail_point::{FailPoint, reach},
     health::{ConsumerHealth, Dependency},
     identity::ConsumerName,
     metrics::ConsumerMetrics,
@@ -150,7 +151,9 @@ impl Starts {
                 "going back to the group's offset; what was processed shows as duplicates"
             );
             // Moved, or somebody else was faster: either way the next look tells where it stands.
-            connection.move_chain(&self.consumer, &offered.partition, Some(tip), offset).await?;
+            if connection.move_chain(&self.consumer, &offered.partition, Some(tip), offset).await?.is_some() {
+                reach(FailPoint::ChainMoved);
+            }
         }
         let context = format!("place consumer {} at {}", self.consumer, offered.partition);
         Err(StoreError::transient(Statement::Checkpoint, context, "another host keeps moving the chain").into())
@@ -191,6 +194,7 @@ impl Starts {
             // `None`: another host was faster, and its genesis counts.
             if connection.move_chain(&self.consumer, partition, None, at).await?.is_some() {
                 tracing::info!(consumer = %self.consumer, partition = %partition, offset = at, "begins");
+                reach(FailPoint::GenesisWritten);
             }
         }
         Ok(())

@@ -18,7 +18,13 @@ use super::{
     write::{self, Progress, Work},
 };
 use crate::{
-    class::Class, config::OlderThanRetention, identity::ConsumerName, identity::MessageId, merge::Target, record::Run,
+    class::Class,
+    config::OlderThanRetention,
+    fail_point::{FailPoint, reach},
+    identity::ConsumerName,
+    identity::MessageId,
+    merge::Target,
+    record::Run,
 };
 
 /// What a consumer lets pass.
@@ -130,6 +136,7 @@ impl Applier {
         mode: Mode,
     ) -> Result<CommitAttempt, ApplyError> {
         let state = conn.begin(&self.consumer).await.map_err(|error| self.failed(error))?;
+        reach(FailPoint::Begun);
         // Invariant 10: under the consumer's lock, so nobody raises it before we commit.
         if state.key_version != prepared.key_version {
             let (active, computed) = (state.key_version, prepared.key_version);
@@ -139,12 +146,14 @@ impl Applier {
         // Known before COMMIT is sent: whatever happens to its answer, or to us, the outcome can be looked up.
         prepared.attempts.retain(|earlier| earlier.links != attempt.links);
         prepared.attempts.push(attempt.clone());
+        reach(FailPoint::BeforeCommit);
         if let Err(error) = conn.commit().await {
             if !error.connection_lost {
                 prepared.attempts.pop();
             }
             return Err(self.failed(error));
         }
+        reach(FailPoint::AfterCommit);
         self.lock_breaker().record(Instant::now(), attempt.report.refusals);
         Ok(attempt)
     }
@@ -166,6 +175,7 @@ impl Applier {
         let plan = prepared.plan(old_before_us);
 
         let mut answers = ask_ledger(conn, &self.consumer, prepared, &plan).await.map_err(store)?;
+        reach(FailPoint::LedgerWritten);
         answers.old_before_us = old_before_us;
 
         let firsts: Vec<usize> = (0..prepared.items.len()).filter(|&i| answers.inserted[i]).collect();
@@ -182,6 +192,7 @@ impl Applier {
         back.sort_unstable();
         if !back.is_empty() {
             conn.take_back(&self.consumer, &back).await.map_err(store)?;
+            reach(FailPoint::TakenBack);
         }
 
         let Progress { died, limit, written, ignored, same_state, poison, transitions, .. } = progress;
@@ -214,11 +225,13 @@ impl Applier {
         }
         if !settled.notes.is_empty() {
             conn.write_notes(&self.consumer, &settled.notes).await.map_err(store)?;
+            reach(FailPoint::NotesWritten);
         }
 
         let (links, places) = self.links(prepared, &runs, tips, &settled)?;
         let extended =
             conn.extend_chain(&self.consumer, &prepared.plugin_digest, state, &links).await.map_err(store)?;
+        reach(FailPoint::CheckpointWritten);
         if extended < links.len() {
             return Err(self.fenced(&links));
         }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     class::Class,
+    fail_point::{FailPoint, reach},
     identity::ConsumerName,
     merge::{Decision, Target, Transitions, TypedChange},
     outcome::Rejection,
@@ -186,14 +187,19 @@ pub(super) async fn carefully(
         }
         let records = &work.firsts[firsts.clone()];
         conn.savepoint().await.map_err(|error| work.failed(error))?;
+        reach(FailPoint::SavepointSet);
         let tried = match write_records(conn, work, records, progress.limit).await {
-            Ok(part) => conn.release().await.map(|()| part),
+            Ok(part) => {
+                reach(FailPoint::BeforeRelease);
+                conn.release().await.map(|()| part)
+            }
             Err(error) => Err(error),
         };
         match tried {
             Ok(part) => progress.absorb(part),
             Err(error) if blames_a_record(&error) => {
                 conn.rollback_to_savepoint().await.map_err(|error| work.failed(error))?;
+                reach(FailPoint::SavepointUndone);
                 match (records, failed) {
                     ([_], false) => todo.push(Segment { firsts, failed: true }),
                     ([_], true) if is_cardinality(&error) => return Err(work.failed(error)),

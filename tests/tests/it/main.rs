@@ -15,6 +15,7 @@ mod demo;
 mod disk_full;
 mod documented_commands;
 mod documents;
+mod fail_points;
 mod faults;
 mod faulty;
 mod fence;

@@ -157,3 +157,15 @@ async fn a_second_signal_forces() {
     lock.rollback().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM processed_messages").await, 0, "nothing was applied");
 }
+
+#[tokio::test]
+async fn a_fail_point_that_there_is_none_is_refused_with_those_that_there_are() {
+    let answer = std::process::Command::new(tidegate_tests::host::program("tidegate"))
+        .arg("run")
+        .env("TIDEGATE_FAIL_POINT", "after-comit:1:kill")
+        .output()
+        .unwrap();
+    assert_eq!(answer.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&answer.stderr);
+    assert!(text.contains("after-comit") && text.contains("after-commit"), "{text}");
+}

@@ -15,6 +15,7 @@ use message::Prepared;
 use super::{Accepted, ComputeResult, Computed, Entry, Limit, Message, Plugin, PluginError};
 use crate::{
     class::Class,
+    fail_point::{FailPoint, reach},
     outcome::{Change, Evaluated, Rejection, Verdict},
     record::Batch,
     value::Value,
@@ -142,6 +143,7 @@ fn attempt(
         evaluated.push(one);
     }
 
+    reach(FailPoint::Extracted);
     // A guest's empty list may carry a bad pointer, so an empty call is never made.
     if accepted.is_empty() {
         return Ok(evaluated);

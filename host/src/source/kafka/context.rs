@@ -25,7 +25,11 @@ use super::{
     raw::{self, LaneQueue},
     topic_ids::{Standing, TopicIds},
 };
-use crate::{record::TopicPartition, store::Standing as Proof};
+use crate::{
+    fail_point::{FailPoint, reach},
+    record::TopicPartition,
+    store::Standing as Proof,
+};
 
 /// How long a partition waits for its start point to be asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -313,6 +317,9 @@ impl Context {
             let generation = self.positions.install(&hold, beginning.partition, lane, beginning.at);
             receipts.extend(beginning.proof.map(|proof| proof.under(generation)));
         }
+        if !names.is_empty() {
+            reach(FailPoint::Assigned);
+        }
         drop(hold);
         // Sent by the poll that this is within.
         self.commits().spend(receipts, &self.positions);
@@ -350,11 +357,14 @@ impl Context {
         let budget = Budget::new(self.revoke_deadline);
         let names = names_of(list);
         locked(&self.waiting).names.retain(|name, _| !names.contains(name));
+        reach(FailPoint::RevokeBegun);
         // Whether the assignment is "lost" is no guard (the client may not know yet): the database decides, and a commit
         // that comes too late fails.
         let lost = consumer.assignment_lost();
         let drained = self.positions.drain(&names, budget.work());
+        reach(FailPoint::RevokeDrained);
         self.commit_now(consumer, &names, budget.left());
+        reach(FailPoint::RevokeCommitted);
         let lanes = self.lanes.get().and_then(Weak::upgrade);
         let hold = self.positions.hold(|| lanes.iter().flat_map(|lanes| lanes.iter()).for_each(LaneQueue::wake));
         // A partition that waits for its start point is the group's but not the client's, and the client refuses a list
@@ -425,8 +435,9 @@ impl ConsumerContext for Context {
 
     fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
         self.commits().answered(result.is_ok());
-        if let Err(error) = result {
-            self.starts.notice(Notice::CommitFailed(error.to_string()));
+        match result {
+            Ok(()) => reach(FailPoint::OffsetsCommitted),
+            Err(error) => self.starts.notice(Notice::CommitFailed(error.to_string())),
         }
     }
 }

@@ -37,7 +37,13 @@ use self::{
     topic_ids::{PATIENCE, Standing, TopicIds},
 };
 use super::{Fetched, LogEnds, Notice, PartitionName, Piece, Positions, Source, SourceError, StartPoints, StopReason};
-use crate::{class::Class, config::BatchLimits, record::Batch, store::Receipt};
+use crate::{
+    class::Class,
+    config::BatchLimits,
+    fail_point::{FailPoint, reach},
+    record::Batch,
+    store::Receipt,
+};
 
 /// Entries of one read. Between reads the batch's bytes are counted.
 const READ: usize = 512;
@@ -120,9 +126,12 @@ impl KafkaSource {
     fn send_commits(&self) {
         let Some(offsets) = self.context().commits().next() else { return };
         let list = commits::list_of(&offsets);
-        if let Err(error) = list.and_then(|list| raw::commit(&self.consumer, &list)) {
-            self.context().commits().answered(false);
-            self.context().starts.notice(Notice::CommitFailed(error.to_string()));
+        match list.and_then(|list| raw::commit(&self.consumer, &list)) {
+            Ok(()) => reach(FailPoint::OffsetsSent),
+            Err(error) => {
+                self.context().commits().answered(false);
+                self.context().starts.notice(Notice::CommitFailed(error.to_string()));
+            }
         }
     }
 
@@ -315,10 +324,12 @@ impl Source for KafkaSource {
             self.positions().assigned().iter().map(|(partition, _)| PartitionName::from(partition.as_ref())).collect();
         let budget = Budget::new(context.revoke_deadline);
         self.positions().drain(&names, budget.work());
+        reach(FailPoint::StopDrained);
         // While still a member: once the client is closing it no longer says so to the broker, and a commit may come
         // too late.
         let names = context.commits().names();
         context.commit_now(&self.consumer, &names, budget.left());
+        reach(FailPoint::StopCommitted);
         if let Err(error) = self.consumer.close_queue() {
             context.starts.notice(Notice::Client(format!("leave the group: {error}")));
             return;

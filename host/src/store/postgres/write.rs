@@ -11,9 +11,12 @@ use super::{
     lane::Lane,
     sql::{TargetSql, inserts},
 };
-use crate::merge::{
-    Cell, Combined, Guard, KeyChanges, Layout, Operation, Plan, Statement as Group, TableChanges, Target, TypedChange,
-    combine, wave,
+use crate::{
+    fail_point::{FailPoint, reach},
+    merge::{
+        Cell, Combined, Guard, KeyChanges, Layout, Operation, Plan, Statement as Group, TableChanges, Target,
+        TypedChange, combine, wave,
+    },
 };
 
 /// A key with more changes than this is folded, where that is allowed; fewer are as cheap in waves.
@@ -205,7 +208,9 @@ impl Lane {
         let touched = match statement {
             Some(statement) if found > 0 => {
                 let query = changes_query(statement, target, sql, group)?;
-                self.run(Statement::Write, &context("write", target), query).await?
+                let touched = self.run(Statement::Write, &context("write", target), query).await?;
+                reach(FailPoint::TargetWritten);
+                touched
             }
             _ => 0,
         };
@@ -278,6 +283,7 @@ impl Lane {
             let Some(replace) = &sql.replace else { continue };
             let query = fold::replace_query(replace, target, &folded)?;
             let touched = self.run(Statement::Write, &context("write", target), query).await?;
+            reach(FailPoint::TargetWritten);
             if touched != count(folded.len()) {
                 let text = "a locked row was not written; is there a rule or policy on the table?";
                 return Err(StoreError::fatal(Statement::Write, context("write", target), text));

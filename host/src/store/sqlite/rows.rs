@@ -8,7 +8,10 @@ use super::{
     error::store_error,
     statements::TargetSql,
 };
-use crate::merge::{Cell, ColumnType, Operation, Target, TypedChange, plain_digits};
+use crate::{
+    fail_point::{FailPoint, reach},
+    merge::{Cell, ColumnType, Operation, Target, TypedChange, plain_digits},
+};
 
 /// Rows of one statement at most: enough to make the trip to the connection's thread cheap.
 const ROWS: usize = 64;
@@ -59,6 +62,7 @@ impl Writer {
                 Operation::Upsert => upsert(conn, target, sql, now, &mut written).await?,
                 Operation::Update | Operation::Delete => one(conn, target, sql, first, now_us, &mut written).await?,
             }
+            reach(FailPoint::TargetWritten);
         }
         Ok(written)
     }

@@ -46,6 +46,16 @@ pub(super) async fn a_move_fences_the_zombie(f: &Fixture) {
     assert_eq!(f.total("x").await, 1);
 }
 
+pub(super) async fn a_link_begins_where_its_predecessor_ends(f: &Fixture) {
+    let mut lane = f.consumer("c").await.lane(&[0]).await;
+    // Nobody else has the tip, but these records do not follow it.
+    lane.tips.get_mut(&partition(0)).unwrap().next_offset = 5;
+    let mut batch = lane.prepare(&[(0, vec![event("a").tally("x", 1)])]);
+    let error = lane.apply(&mut batch).await.unwrap_err();
+    assert!(matches!(error, ApplyError::Fenced { .. }), "{error}");
+    assert_eq!((f.ledger().await, f.total("x").await), (0, 0));
+}
+
 pub(super) async fn a_genesis_is_made_once(f: &Fixture) {
     let consumer = f.consumer("c").await;
     let mut one = consumer.lane(&[]).await;

@@ -52,6 +52,7 @@ conformance! {
     chain:
         one_of_two_sessions_extends_a_link,
         a_move_fences_the_zombie,
+        a_link_begins_where_its_predecessor_ends,
         a_genesis_is_made_once,
         nobody_unregistered_gets_a_chain,
         another_key_version_commits_nothing,
