@@ -20,7 +20,7 @@ SERVICES_GIVEN := $(and $(KAFKA_BOOTSTRAP),$(DATABASE_URL))
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  ARGS="…" is passed on to demo, test and bench. KAFKA_BOOTSTRAP=host:port and DATABASE_URL=postgres://…'
+	@echo '  ARGS="…" is passed on to demo, test, bench and mutations. KAFKA_BOOTSTRAP=host:port and DATABASE_URL=postgres://…'
 	@echo '  make test, bench and services use servers that run already instead of starting their own.'
 
 .PHONY: demo
@@ -49,6 +49,10 @@ bench: require-services build plugins ## compare with the same SQL alone and wit
 .PHONY: chaos
 chaos: require-services build plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"
 	@$(OUT)/chaos $(ARGS)
+
+.PHONY: mutations
+mutations: require-services build plugins ## break a copy in one way after the other: do the tests notice?
+	@$(WITH_SERVICES) $(OUT)/mutations $(ARGS)
 
 .PHONY: services
 services: require-services build ## run Kafka and PostgreSQL until Ctrl-C and print where they are

@@ -12,6 +12,7 @@ pub mod fault;
 pub mod faulty;
 pub mod host;
 pub mod http;
+pub mod mutations;
 pub mod oracle;
 mod produce;
 pub mod services;

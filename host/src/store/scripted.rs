@@ -30,13 +30,23 @@ struct Scripted {
     writes: usize,
     commit: Option<StoreError>,
     rollback: Option<StoreError>,
+    /// Commits this id, with another payload, while the insert waits for it.
+    rival: Option<MessageId>,
     log: Vec<&'static str>,
     letters: Vec<String>,
 }
 
 impl Scripted {
     fn new(write: impl FnMut(usize, &[usize]) -> Option<StoreError> + Send + 'static) -> Self {
-        Self { write: Box::new(write), writes: 0, commit: None, rollback: None, log: Vec::new(), letters: Vec::new() }
+        Self {
+            write: Box::new(write),
+            writes: 0,
+            commit: None,
+            rollback: None,
+            rival: None,
+            log: Vec::new(),
+            letters: Vec::new(),
+        }
     }
 
     fn count(&self, statement: &str) -> usize {
@@ -54,16 +64,19 @@ impl Connection for Scripted {
     async fn insert_ledger(&mut self, _: &ConsumerName, rows: &[LedgerRow]) -> Result<Vec<usize>, StoreError> {
         self.log.push("ledger");
         assert!(rows.is_sorted_by(|a, b| a.message_id < b.message_id), "sorted and unique");
-        Ok((0..rows.len()).collect())
+        let is_ours = |at: &usize| Some(&rows[*at].message_id) != self.rival.as_ref();
+        Ok((0..rows.len()).filter(is_ours).collect())
     }
 
     async fn lookup(
         &mut self,
         _: &ConsumerName,
-        _: &[MessageId],
+        ids: &[MessageId],
     ) -> Result<HashMap<MessageId, Fingerprint>, StoreError> {
         self.log.push("lookup");
-        Ok(HashMap::new())
+        let committed = self.log.contains(&"ledger");
+        let found = ids.iter().filter(|id| committed && Some(*id) == self.rival.as_ref());
+        Ok(found.map(|id| (id.clone(), Fingerprint([9; 16]))).collect())
     }
 
     async fn take_back(&mut self, _: &ConsumerName, _: &[MessageId]) -> Result<(), StoreError> {
@@ -251,6 +264,16 @@ async fn a_clean_batch_takes_no_statement_too_many() {
     assert_eq!(conn.log, ["begin", "ledger", "write", "checkpoint", "commit"]);
     assert_eq!(applied.report.counts.applied, 3);
     assert_eq!(applied.receipts.len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_rival_commits_during_the_insert_is_known_by_its_payload() {
+    let mut conn = Scripted::new(|_, _| None);
+    conn.rival = Some(MessageId::new("r1").expect("an id"));
+    let applied = apply(&mut bench(3), &mut conn).await.expect("applied");
+    assert_eq!(applied.report.outcomes, [Outcome::Applied, Outcome::Duplicate, Outcome::Applied]);
+    // Looked up before the insert, or in one statement with it, the rival's row would not be seen.
+    assert_eq!(applied.report.conflicts, 1);
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ merge = {{ amount = "add", event_version = "greatest", created_at = "least", ord
         self.broker.committed(&self.group, &self.topic)
     }
 
-    /// How many records the group's offsets lie behind the chains: what comes again if the host is gone now.
+    /// How many records the group's offsets lie behind the chains.
     ///
     /// # Panics
     /// Where an offset was committed that no transaction covers.

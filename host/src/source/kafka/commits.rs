@@ -97,7 +97,12 @@ impl Commits {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
     use super::*;
+    use crate::record::TopicPartition;
 
     fn told(offset: i64) -> Told {
         Told { offset, checkpoint: Uuid::nil() }
@@ -105,6 +110,20 @@ mod tests {
 
     fn name(partition: i32) -> PartitionName {
         PartitionName { topic: "t".into(), partition }
+    }
+
+    #[test]
+    fn receipts_of_an_assignment_that_is_over_are_dropped() {
+        let place =
+            Arc::new(TopicPartition { cluster_id: "c".into(), topic_id: Uuid::nil(), topic: "t".into(), partition: 0 });
+        let positions = Positions::new(1);
+        let assign = || positions.install(&positions.hold(|| ()), Arc::clone(&place), 0, 0);
+        let (first, second) = (assign(), assign());
+        let mut commits = Commits::default();
+        commits.spend(vec![Receipt::forged(Arc::clone(&place), first, 8)], &positions);
+        assert_eq!(commits.next(), None, "another host may be further by now");
+        commits.spend(vec![Receipt::forged(Arc::clone(&place), second, 3)], &positions);
+        assert_eq!(commits.next().unwrap()[&name(0)].offset, 3);
     }
 
     #[test]
