@@ -362,6 +362,7 @@ impl Launch {
         let parts = Parts {
             name: settings.name.clone(),
             registration,
+            config_file: self.config.file.clone().map(Arc::new),
             start: settings.start,
             lanes: settings.lanes,
             limits: settings.batch,

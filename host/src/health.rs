@@ -185,8 +185,9 @@ impl ConsumerHealth {
     }
 
     /// This one is no longer read.
-    pub fn partition_stopped(&self, name: &PartitionName, reason: &StopReason) {
-        self.lock().partitions.insert(name.clone(), PartitionState::Stopped(reason.to_string()));
+    pub fn partition_stopped(&self, name: &PartitionName, reason: &StopReason, way_out: Option<String>) {
+        let text = way_out.map_or_else(|| reason.to_string(), |way_out| format!("{reason}. {way_out}"));
+        self.lock().partitions.insert(name.clone(), PartitionState::Stopped(text));
     }
 
     /// Where this one stands, and how far that is before the end of its log. `false` where it is not this consumer's.
@@ -392,7 +393,7 @@ mod tests {
     fn a_stopped_partition_is_named_and_the_others_go_on() {
         let consumer = consumer();
         consumer.assigned(&[name(0), name(1)]);
-        consumer.partition_stopped(&name(1), &StopReason::TopicGone { topic: "t".into() });
+        consumer.partition_stopped(&name(1), &StopReason::TopicGone { topic: "t".into() }, Some("do this".into()));
         let said = texts(&consumer, Duration::ZERO);
         assert!(
             said.len() == 1 && said[0].starts_with("t[1]: is stopped: topic t does not exist any more"),

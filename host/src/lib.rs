@@ -21,6 +21,7 @@ pub mod outcome;
 pub mod pipeline;
 pub mod plugin;
 pub mod record;
+pub mod seek;
 pub mod source;
 pub mod store;
 pub mod value;

@@ -78,9 +78,17 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn help_is_as_committed() {
     let mut text = String::new();
-    for command in
-        [&[][..], &["run"], &["check"], &["migrate"], &["status"], &["demo"], &["plugin"], &["plugin", "build"]]
-    {
+    for command in [
+        &[][..],
+        &["run"],
+        &["check"],
+        &["migrate"],
+        &["status"],
+        &["seek"],
+        &["demo"],
+        &["plugin"],
+        &["plugin", "build"],
+    ] {
         let output = tidegate(Path::new("."), &[command, &["--help"]].concat());
         assert_eq!(code(&output), 0);
         text.push_str(&format!("$ tidegate {}\n", [command, &["--help"]].concat().join(" ")));

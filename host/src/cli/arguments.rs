@@ -62,6 +62,11 @@ pub enum Command {
     Migrate(MigrateOptions),
     /// Show what the databases know: checkpoints, outcomes, dead letters, whether the checkpoint chains add up
     Status(StatusOptions),
+    /// Move a consumer to another place in its topics; shows what it would do, and does it with --execute
+    ///
+    /// With the consumer's hosts stopped. Going back repeats records, which are duplicates as far as the ledger
+    /// remembers; going forward passes records over that will never be applied.
+    Seek(SeekOptions),
     /// See it work: real messages through an embedded broker, two plugins and a database, then the proofs
     Demo(crate::demo::Options),
     /// Work with plugins
@@ -100,9 +105,78 @@ pub struct StatusOptions {
     #[arg(long, value_name = "NAME")]
     pub consumer: Option<String>,
 
+    /// Ask the brokers too: lag, and partitions that cannot go on, with the way out
+    #[arg(long)]
+    pub online: bool,
+
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `tidegate seek`.
+#[derive(Debug, clap::Args)]
+pub struct SeekOptions {
+    /// Whose place
+    #[arg(long, value_name = "NAME")]
+    pub consumer: String,
+
+    /// Only this topic; may be given again [default: all of the consumer's]
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Vec<String>,
+
+    /// Only this partition; may be given again [default: all]
+    #[arg(long, value_name = "N")]
+    pub partition: Vec<i32>,
+
+    /// Where to.
+    #[command(flatten)]
+    pub to: SeekTo,
+
+    /// Allow a move forward: records that it passes over are never applied
+    #[arg(long)]
+    pub pass_over: bool,
+
+    /// Do it; without this nothing is changed
+    #[arg(long, visible_alias = "yes")]
+    pub execute: bool,
+
+    /// Why, for whoever reads the table seeks later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where `tidegate seek` goes: one of these.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub struct SeekTo {
+    /// To this offset
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub offset: Option<i64>,
+
+    /// To the first record at or after this time: 2026-01-31T00:00:00Z, or -2h for two hours ago
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub time: Option<String>,
+
+    /// To the oldest record
+    #[arg(long)]
+    pub start: bool,
+
+    /// Behind the newest record
+    #[arg(long)]
+    pub end: bool,
+
+    /// Accept that the topic was deleted and made again: to the new one's oldest record
+    #[arg(long)]
+    pub topic_recreated: bool,
+
+    /// Give up offsets that were deleted before they were read: to the oldest record that is there
+    #[arg(long)]
+    pub offsets_lost: bool,
 }
 
 /// What to do with plugins.

@@ -7,6 +7,7 @@ pub(crate) mod logging;
 mod migrate;
 mod plugin;
 mod run;
+mod seek;
 mod status;
 
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Check(options) => check::run(&arguments, options),
         Command::Migrate(options) => migrate::run(&arguments, options),
         Command::Status(options) => status::run(&arguments, options),
+        Command::Seek(options) => seek::run(&arguments, options),
         Command::Demo(options) => Exit::Code(crate::demo::run(options)),
         Command::Plugin(command) => plugin::run(command),
     };

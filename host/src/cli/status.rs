@@ -14,6 +14,8 @@ use super::{
 use crate::{
     config::Config,
     identity::ConsumerName,
+    record::TopicPartition,
+    seek::{self, Standing},
     store::{self, ChainFault, ConsumerStatus, Store, StoreError, Totals},
 };
 
@@ -22,6 +24,28 @@ struct Known {
     database: String,
     status: ConsumerStatus,
     faults: Vec<ChainFault>,
+    /// What the broker says; `None` = it was not asked.
+    online: Option<Result<Vec<Standing>, String>>,
+}
+
+impl Known {
+    /// What the broker says of this chain's partition.
+    fn standing(&self, partition: &TopicPartition) -> Option<&Standing> {
+        let standings = self.online.as_ref()?.as_ref().ok()?;
+        standings.iter().find(|s| s.topic_id == partition.topic_id && s.name.partition == partition.partition)
+    }
+
+    /// Everything that keeps it from going on, with the way out.
+    fn stops(&self) -> Vec<String> {
+        match &self.online {
+            None => Vec::new(),
+            Some(Err(why)) => vec![format!("the broker cannot say how far behind it is: {why}")],
+            Some(Ok(standings)) => standings
+                .iter()
+                .filter_map(|s| s.stopped.as_ref().map(|why| format!("{} cannot go on: {why}", s.name)))
+                .collect(),
+        }
+    }
 }
 
 pub(super) fn run(arguments: &Arguments, options: &StatusOptions) -> Exit {
@@ -37,7 +61,7 @@ pub(super) fn run(arguments: &Arguments, options: &StatusOptions) -> Exit {
         }
     };
     block_on(async {
-        let known = match ask(&config, only.as_ref()).await {
+        let known = match ask(&config, only.as_ref(), options.online).await {
             Ok(known) => known,
             Err((exit, why)) => {
                 complain(&why);
@@ -56,12 +80,16 @@ pub(super) fn run(arguments: &Arguments, options: &StatusOptions) -> Exit {
         } else {
             answer(&table::render(&known, &unknown));
         }
-        if proven { Exit::Fine } else { Exit::Failed }
+        match known.iter().find_map(|known| known.online.as_ref()?.as_ref().err()) {
+            _ if !proven => Exit::Failed,
+            Some(_) => Exit::Environment,
+            None => Exit::Fine,
+        }
     })
 }
 
 /// Asks every database of the configuration.
-async fn ask(config: &Config, only: Option<&ConsumerName>) -> Result<Vec<Known>, (Exit, String)> {
+async fn ask(config: &Config, only: Option<&ConsumerName>, online: bool) -> Result<Vec<Known>, (Exit, String)> {
     let mut known = vec![];
     for (name, database) in &config.databases {
         let failed = |error: StoreError| database_failed(name, &error);
@@ -69,7 +97,14 @@ async fn ask(config: &Config, only: Option<&ConsumerName>) -> Result<Vec<Known>,
         if let Some(refusal) = store.schema_state().await.map_err(failed)?.refusal() {
             return Err((Exit::Invalid, format!("database {name}: {}: {refusal}", store.place())));
         }
-        known.extend(one(&store, name, only).await.map_err(failed)?);
+        let mut here = one(&store, name, only).await.map_err(failed)?;
+        for known in here.iter_mut().filter(|_| online) {
+            let wanted = &known.status.consumer.name;
+            let Some(settings) = config.consumers.iter().find(|settings| settings.name == *wanted) else { continue };
+            let Some(chains) = store.chains(wanted).await.map_err(failed)? else { continue };
+            known.online = Some(seek::survey(config, settings, chains).await.map_err(|error| error.to_string()));
+        }
+        known.extend(here);
     }
     Ok(known)
 }
@@ -78,7 +113,7 @@ async fn one(store: &Arc<dyn Store>, name: &str, only: Option<&ConsumerName>) ->
     let mut known = vec![];
     for status in store.status(only).await? {
         let faults = store.chain_faults(&status.consumer.name).await?;
-        known.push(Known { database: name.to_owned(), status, faults });
+        known.push(Known { database: name.to_owned(), status, faults, online: None });
     }
     Ok(known)
 }
@@ -106,6 +141,8 @@ fn as_json(known: &Known) -> Value {
                 "checkpoints": p.links,
                 "committed_at": table::time(p.committed_at_us),
                 "outcomes": totals(p.totals),
+                "offsets_without_record": p.without_record,
+                "lag": known.standing(&p.partition).and_then(|standing| standing.lag),
             })
         })
         .collect();
@@ -133,6 +170,7 @@ fn as_json(known: &Known) -> Value {
         "repeated_attempts": status.repeats.attempts,
         "payload_conflicts": status.conflicts,
         "partitions": partitions,
+        "stopped": known.stops(),
         "chain_ok": known.faults.is_empty(),
         "chain_faults": faults,
     })

@@ -31,7 +31,7 @@ use std::path::Path;
 
 pub use diagnostic::{ConfigError, Diagnostic, Excerpt, Severity};
 pub use kafka_membership::{REFRESH, REFRESH_MS};
-pub use quantity::show_duration;
+pub use quantity::{duration as parse_duration, show_duration};
 pub use valid::*;
 
 /// A configuration with what should be looked at, though it runs.
@@ -59,7 +59,9 @@ pub fn load_with_warnings(path: &Path) -> Result<Loaded, ConfigError> {
     let environment = |name: &str| std::env::var(name).ok();
     let mut reading = document::Reading::new(&environment);
     let table = reading.read(path);
-    root::read(&reading, &table)
+    let mut loaded = root::read(&reading, &table)?;
+    loaded.config.file = std::path::absolute(path).ok();
+    Ok(loaded)
 }
 
 /// As [`load_with_warnings`], with the text and the environment given. `path` names the text in messages, and its

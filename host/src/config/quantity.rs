@@ -20,7 +20,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 ///
 /// # Errors
 /// What is wrong with it, and what would be right.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     if rest == "forever" {
         return Ok(FOREVER);

@@ -30,6 +30,7 @@ pub(super) fn read(reading: &Reading<'_>, table: &Table) -> Result<Loaded, Confi
 fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
     let root = Section::open(reading, &schema::ROOT, table, place, "");
     let mut config = Config {
+        file: None,
         databases: named(&root, "database", database::read),
         kafka: named(&root, "kafka", kafka::read),
         http: http(&root),

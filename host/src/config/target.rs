@@ -20,7 +20,7 @@ const MERGES: [(&str, Merge); 5] = [
 
 /// Tables and views that are tidegate's own: a plugin that could write them could forge the ledger. What the migrations
 /// make, and nothing else (a test holds them together).
-const OWN_TABLES: [&str; 11] = [
+const OWN_TABLES: [&str; 12] = [
     "processed_messages",
     "checkpoints",
     "consumers",
@@ -31,6 +31,7 @@ const OWN_TABLES: [&str; 11] = [
     "backfill_runs",
     "reprocessed_messages",
     "cleanup_runs",
+    "seeks",
     "processed_input_attempts",
 ];
 

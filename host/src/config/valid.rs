@@ -30,6 +30,8 @@ impl fmt::Debug for Secret {
 /// Everything. `Debug` shows no secret.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The file that it came from, as an absolute path; `None` = it was made otherwise.
+    pub file: Option<PathBuf>,
     /// `[database.NAME]`.
     pub databases: BTreeMap<String, Database>,
     /// `[kafka.NAME]`.

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
@@ -27,6 +28,7 @@ use crate::{
     identity::ConsumerName,
     metrics::ConsumerMetrics,
     plugin::{ComputePool, EvaluateContext, Plugin},
+    seek::WayOut,
     source::{PartitionName, Source, StartPoints},
     store::{Applier, Registration, Store},
 };
@@ -44,6 +46,8 @@ pub struct Parts {
     pub name: ConsumerName,
     /// What it has said of itself in the database.
     pub registration: Registration,
+    /// The configuration file, for the commands that messages name; `None` = it came from none.
+    pub config_file: Option<Arc<PathBuf>>,
     /// Where it begins that has no checkpoint.
     pub start: Start,
     /// Lanes.
@@ -96,6 +100,7 @@ impl Consumer {
         let starts = Arc::new(Starts {
             consumer: parts.name.clone(),
             registration: parts.registration.clone(),
+            way_out: WayOut { consumer: parts.name.clone(), config: parts.config_file },
             start: parts.start,
             store: Arc::clone(&parts.store),
             runtime: runtime.clone(),

@@ -23,6 +23,7 @@ use crate::{
     metrics::ConsumerMetrics,
     outage::Outages,
     record::TopicPartition,
+    seek::WayOut,
     source::{GroupOffset, LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
     store::{self, Connection, Registration, Standing, Statement, Store, StoreError, Tip, Tips},
 };
@@ -38,6 +39,8 @@ pub(super) struct Starts {
     pub(super) consumer: ConsumerName,
     /// For a database that has lost it.
     pub(super) registration: Registration,
+    /// Says the commands that go on.
+    pub(super) way_out: WayOut,
     pub(super) start: Start,
     pub(super) store: Arc<dyn Store>,
     pub(super) runtime: Handle,
@@ -118,6 +121,15 @@ impl Starts {
         self.outages.lock().unwrap_or_else(PoisonError::into_inner).begins(Instant::now(), trouble)
     }
 
+    /// Up to where a partition was processed whose topic is another one now: what the source handed out may not be.
+    fn say_from(&self, name: &PartitionName, reason: &mut StopReason) {
+        if let StopReason::TopicRecreated { was, from, .. } = reason {
+            let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+            let of = tips.iter().find(|(p, _)| p.topic_id == *was && PartitionName::from(p.as_ref()) == *name);
+            *from = of.map(|(_, tip)| tip.next_offset).or(*from);
+        }
+    }
+
     async fn resolve_one(
         &self,
         connection: &mut dyn Connection,
@@ -170,11 +182,11 @@ impl Starts {
         if let Some(was) = ids.iter().copied().find(|id| *id != of.topic_id)
             && !ids.contains(&of.topic_id)
         {
-            return Err(Unknown::Stop(StopReason::TopicRecreated {
-                topic: Arc::clone(&of.topic),
-                was,
-                now: of.topic_id,
-            }));
+            let old = Arc::new(TopicPartition { topic_id: was, ..of.as_ref().clone() });
+            let tips = connection.tips(&self.consumer, &[old]).await?;
+            let from = tips.first().copied().flatten().map(|tip| tip.next_offset);
+            let (topic, now) = (Arc::clone(&of.topic), of.topic_id);
+            return Err(Unknown::Stop(StopReason::TopicRecreated { topic, was, now, from, end: None }));
         }
         let count = log.partitions(&of.topic)?.max(of.partition + 1);
         let all: Vec<Arc<TopicPartition>> =
@@ -283,9 +295,12 @@ impl StartPoints for Starts {
                 self.health.revoked(&partitions);
                 tracing::info!(%consumer, partitions = list(&partitions), drained, lost, "revoked");
             }
-            Notice::Stopped(name, reason) => {
-                self.health.partition_stopped(&name, &reason);
-                tracing::error!(%consumer, partition = %name, code = reason.code(), "stopped: {reason}");
+            Notice::Stopped(name, mut reason) => {
+                self.say_from(&name, &mut reason);
+                let way_out = self.way_out.of(&name, &reason);
+                self.health.partition_stopped(&name, &reason, way_out.clone());
+                let way_out = way_out.map(|way_out| format!(". {way_out}")).unwrap_or_default();
+                tracing::error!(%consumer, partition = %name, code = reason.code(), "stopped: {reason}{way_out}");
             }
             Notice::Waiting(names, why) => {
                 self.health.waiting(&names, &why);
@@ -380,6 +395,7 @@ mod tests {
         runtime.block_on(store.register_consumer(&registration)).unwrap();
         Starts {
             registration,
+            way_out: WayOut { consumer: consumer.clone(), config: None },
             start: Start::Latest,
             store,
             runtime: runtime.handle().clone(),

@@ -336,7 +336,9 @@ impl Source for MemorySource {
             let topic = Arc::clone(&name.topic);
             let reason = match now {
                 Some(now) if now == run.partition.topic_id => continue,
-                Some(now) => StopReason::TopicRecreated { topic, was: run.partition.topic_id, now },
+                Some(now) => {
+                    StopReason::TopicRecreated { topic, was: run.partition.topic_id, now, from: None, end: None }
+                }
                 None => StopReason::TopicGone { topic },
             };
             if self.positions.stop(&name) {

@@ -50,9 +50,8 @@ impl From<&TopicPartition> for PartitionName {
 pub enum StopReason {
     /// The topic was deleted and made again: its offsets mean other records now.
     #[error(
-        "topic {topic} was deleted and made again (topic id {was}, now {now}): its offsets start anew and what was not \
-         read of the old one is gone; a new consumer name (and group, where it has one of its own) reads the new one, \
-         with an empty ledger: what was applied under the old name and is published again is applied again"
+        "topic {topic} was deleted and made again (topic id {was}, now {now}): its offsets start anew, and what was not \
+         read of the old one is gone: {}", unread(.from, .end)
     )]
     TopicRecreated {
         /// The topic.
@@ -61,26 +60,24 @@ pub enum StopReason {
         was: uuid::Uuid,
         /// The id that the broker names.
         now: uuid::Uuid,
+        /// Up to where the partition of the old topic was processed, where that is known.
+        from: Option<i64>,
+        /// Where it ended when it was last looked at.
+        end: Option<i64>,
     },
     /// The topic is gone.
-    #[error(
-        "topic {topic} does not exist any more: take it out of `topics`, or make it anew and give the consumer a new name"
-    )]
+    #[error("topic {topic} does not exist any more: take it out of `topics`, or make it anew")]
     TopicGone {
         /// The topic.
         topic: Arc<str>,
     },
     /// The offset to go on at is not in the log.
-    #[error(
-        "offset {offset} is not in the log ({broker}). Where the log begins later, records were deleted before they were \
-         read (compare retention.ms with the downtime): get them back from their producer, or do without; to go on, \
-         give the consumer a new name, whose ledger is empty, so choose its `start` such that nothing is applied \
-         again. Where the log ends earlier, it was cut: with the hosts stopped, set the group's offset to where to go \
-         on (kafka-consumer-groups --reset-offsets); below {offset} it is honoured"
-    )]
+    #[error("{}", lost(.offset, .log, .broker))]
     OffsetLost {
         /// Where it should have gone on.
         offset: i64,
+        /// The oldest offset that is there, and where the next record will stand; `None` = the broker did not say.
+        log: Option<(i64, i64)>,
         /// The broker's words.
         broker: String,
     },
@@ -90,6 +87,40 @@ pub enum StopReason {
         /// The client's words.
         broker: String,
     },
+}
+
+/// What is gone of a topic that is no more.
+fn unread(from: &Option<i64>, end: &Option<i64>) -> String {
+    match (*from, *end) {
+        (Some(from), Some(end)) if end > from => {
+            format!(
+                "offsets {from} to {} ({} of them), and what came after that was last looked at",
+                end - 1,
+                end - from
+            )
+        }
+        (Some(from), _) => format!("whatever stood at offset {from} or later"),
+        (None, _) => "how much is not known here".to_owned(),
+    }
+}
+
+/// What is gone of a log.
+fn lost(offset: &i64, log: &Option<(i64, i64)>, broker: &str) -> String {
+    let offset = *offset;
+    match *log {
+        Some((first, _)) if first > offset => format!(
+            "offsets {offset} to {} ({} of them) were deleted before they were read ({broker}): the log begins at {first}. \
+             Compare retention.ms with the downtime; whoever produced them may publish them again",
+            first - 1,
+            first - offset
+        ),
+        Some((_, end)) if end < offset => format!(
+            "the log ends at {end}, but it was read up to {offset} ({broker}): its last {} offsets or more were cut off, and \
+             records that stand there by now are others",
+            offset - end
+        ),
+        _ => format!("offset {offset} is not in the log ({broker})"),
+    }
 }
 
 impl StopReason {

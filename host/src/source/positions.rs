@@ -303,6 +303,12 @@ impl Positions {
         }
     }
 
+    /// Where this partition's log ended when it was last looked at.
+    #[must_use]
+    pub fn end(&self, name: &PartitionName) -> Option<i64> {
+        self.lock().places.get(name)?.end
+    }
+
     /// Whether something is assigned, every assigned partition was read up to where its log ended when it was last
     /// looked at, and nothing is in flight.
     #[must_use]
@@ -354,7 +360,7 @@ impl Positions {
                 // What stands before is still applied.
                 place.phase = Phase::Draining;
                 let reason = match lost {
-                    Lost::Offset(broker) => StopReason::OffsetLost { offset: place.next, broker },
+                    Lost::Offset(broker) => StopReason::OffsetLost { offset: place.next, log: None, broker },
                     Lost::Unreadable(broker) => StopReason::Unreadable { broker },
                 };
                 ended.push((piece.name, reason));
@@ -484,7 +490,7 @@ mod tests {
         let fetched =
             positions.take(positions.turn(), vec![broken], |name, reason| told.borrow_mut().push((name, reason)));
         assert_eq!(spans(&fetched), [(0, 1, 1)]);
-        assert_eq!(told.borrow()[0].1, StopReason::OffsetLost { offset: 1, broker: "out of range".into() });
+        assert_eq!(told.borrow()[0].1, StopReason::OffsetLost { offset: 1, log: None, broker: "out of range".into() });
         assert!(positions.is_current(&name(0), fetched.batch.runs[0].generation));
         assert!(take(&positions, vec![piece(0, &[1], None)]).batch.records.is_empty());
     }

@@ -76,6 +76,11 @@ pub trait Store: Send + Sync {
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError>;
     /// Every registered consumer, or the one named, by name.
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError>;
+    /// Where one consumer stands, cheaply; `None` where it never ran.
+    async fn chains(&self, consumer: &ConsumerName) -> Result<Option<ConsumerChains>, StoreError>;
+    /// Moves chains, all or none, in one transaction with the note of who did it. `false`: somebody extended one of the
+    /// tips meanwhile, and nothing was changed. Whoever holds an old tip is fenced from here on.
+    async fn seek(&self, consumer: &ConsumerName, moves: &[ChainMove], note: &SeekNote) -> Result<bool, StoreError>;
     /// Faults of the consumer's chains: none, or the proof has failed. At most 100.
     async fn chain_faults(&self, consumer: &ConsumerName) -> Result<Vec<ChainFault>, StoreError>;
     /// R3's second proof, over a table and the columns of its business key.

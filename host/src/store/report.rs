@@ -61,8 +61,42 @@ pub struct PartitionStatus {
     pub links: u64,
     /// Summed over the links kept.
     pub totals: Totals,
+    /// Offsets that the links kept cover without a record: control records, compaction, or what a broker lost.
+    pub without_record: u64,
     /// When the newest link was committed, microseconds since the epoch.
     pub committed_at_us: i64,
+}
+
+/// Where a consumer stands, without its counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConsumerChains {
+    /// Its row.
+    pub consumer: ConsumerRow,
+    /// The tip of each of its chains, by topic and partition; chains of topics that were made again stand beside the
+    /// present ones, under the ids that these had.
+    pub tips: Vec<(Arc<TopicPartition>, Tip)>,
+}
+
+/// One partition's place in a [`Store::seek`](super::Store::seek).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainMove {
+    /// Whose chain.
+    pub partition: Arc<TopicPartition>,
+    /// Its tip as it was when the move was decided; `None` = it has no chain yet.
+    pub tip: Option<Tip>,
+    /// Where it goes on.
+    pub to: i64,
+}
+
+/// Who moves a consumer, how and why: kept beside the links, for whoever asks later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeekNote {
+    /// The words of the command that say where to.
+    pub how: String,
+    /// Who.
+    pub by: String,
+    /// Why, where they said so.
+    pub reason: Option<String>,
 }
 
 /// Ids that came more than once.

@@ -100,7 +100,7 @@ fn every_command_that_is_named_can_be_typed() {
 #[test]
 fn what_cannot_be_typed_is_seen() {
     let faults = |line: &str| fault(&line.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(faults("seek --to 5").as_deref(), Some("tidegate has no command seek"));
+    assert_eq!(faults("fly --to 5").as_deref(), Some("tidegate has no command fly"));
     assert_eq!(faults("check --on-line").as_deref(), Some("check has no --on-line"));
     assert_eq!(faults("plugin make DIR").as_deref(), Some("plugin has no command make"));
     assert_eq!(faults("plugin build DIR -o FILE"), None);

@@ -15,9 +15,9 @@ use tidegate::{
     merge::{Cell, TableInfo, TableName, Target, TypedChange},
     record::TopicPartition,
     store::{
-        ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Pending,
-        Registration, RowKey, SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal,
-        Tip, Written,
+        ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link,
+        Notes, Pending, Registration, RowKey, SchemaState, SeekNote, Statement, Store, StoreError, StoredLink,
+        TargetDuplicates, TargetTotal, Tip, Written,
     },
 };
 use tokio::sync::Notify;
@@ -200,6 +200,12 @@ impl Store for FaultyStore {
     }
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError> {
         self.inner.status(consumer).await
+    }
+    async fn chains(&self, consumer: &ConsumerName) -> Result<Option<ConsumerChains>, StoreError> {
+        self.inner.chains(consumer).await
+    }
+    async fn seek(&self, consumer: &ConsumerName, moves: &[ChainMove], note: &SeekNote) -> Result<bool, StoreError> {
+        self.inner.seek(consumer, moves, note).await
     }
     async fn chain_faults(&self, consumer: &ConsumerName) -> Result<Vec<ChainFault>, StoreError> {
         self.inner.chain_faults(consumer).await

@@ -97,6 +97,7 @@ impl<D: Sql> Scene<D> {
     /// Runs these consumers in one application.
     pub(crate) fn start(&self, consumers: &[Wanted]) -> App {
         let config = Config {
+            file: None,
             databases: BTreeMap::from([("main".to_owned(), self.store())]),
             kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),
             http: Http { listen: None },

@@ -40,5 +40,6 @@ mod postgres_store;
 mod promotion;
 mod recovery;
 mod run_command;
+mod seek;
 mod store;
 mod volume;

@@ -176,6 +176,7 @@ impl Scene {
 
     fn start(&self, member: usize, max_records: usize, store: Arc<dyn Store>) -> Consumer {
         let parts = Parts {
+            config_file: None,
             name: consumer(),
             registration: registration(),
             start: Start::Earliest,

@@ -67,6 +67,9 @@ fn one(text: &mut String, known: &Known) {
             );
         }
     }
+    for stop in known.stops() {
+        let _ = writeln!(text, "  ✗ {stop}");
+    }
     partitions(text, known);
 }
 
@@ -74,22 +77,26 @@ fn partitions(text: &mut String, known: &Known) {
     let head = [
         "partition",
         "next offset",
+        "lag",
         "consumed",
         "applied",
         "duplicate",
         "skipped",
         "dead",
         "too old",
+        "no record",
         "last checkpoint",
     ];
     let mut rows = vec![head.map(str::to_owned)];
     for p in &known.status.partitions {
         let Totals { applied, duplicate, skipped, dead, too_old } = p.totals;
-        let [consumed, applied, duplicate, skipped, dead, too_old] =
-            [p.totals.consumed(), applied, duplicate, skipped, dead, too_old].map(|n| n.to_string());
-        let next = p.tip.next_offset.to_string();
-        let at = time(p.committed_at_us);
-        rows.push([p.partition.to_string(), next, consumed, applied, duplicate, skipped, dead, too_old, at]);
+        let [consumed, applied, duplicate, skipped, dead, too_old, without] =
+            [p.totals.consumed(), applied, duplicate, skipped, dead, too_old, p.without_record].map(|n| n.to_string());
+        let lag = known.standing(&p.partition).and_then(|standing| standing.lag);
+        let lag = lag.map_or_else(|| "-".to_owned(), |lag| lag.to_string());
+        let (next, at) = (p.tip.next_offset.to_string(), time(p.committed_at_us));
+        let place = p.partition.to_string();
+        rows.push([place, next, lag, consumed, applied, duplicate, skipped, dead, too_old, without, at]);
     }
     if rows.len() == 1 {
         text.push_str("    no partition yet\n");
@@ -99,10 +106,10 @@ fn partitions(text: &mut String, known: &Known) {
     let widths: Vec<_> = (0..head.len()).map(width).collect();
     for row in &rows {
         let mut line = format!("    {:width$}", row[0], width = widths[0]);
-        for (cell, width) in row[1..8].iter().zip(&widths[1..8]) {
+        for (cell, width) in row[1..10].iter().zip(&widths[1..10]) {
             let _ = write!(line, "  {cell:>width$}");
         }
-        let _ = writeln!(text, "{line}  {}", row[8]);
+        let _ = writeln!(text, "{line}  {}", row[10]);
     }
 }
 
@@ -148,12 +155,13 @@ mod tests {
             tip: Tip { id: Uuid::nil(), seq: 3, next_offset: 1200 },
             links: 3,
             totals: Totals { applied: 1000, duplicate: 190, skipped: 5, dead: 5, too_old: 0 },
+            without_record: 12,
             committed_at_us: 1_767_225_600_000_000,
         }];
         let dead_letters = BTreeMap::from([("open".to_owned(), 4), ("superseded".to_owned(), 1)]);
         let repeats = Repeats { ids: 180, attempts: 190, examples: vec![] };
         let status = ConsumerStatus { consumer, ledger_rows: 1000, partitions, dead_letters, repeats, conflicts: 2 };
-        Known { database: "main".to_owned(), status, faults: vec![] }
+        Known { database: "main".to_owned(), status, faults: vec![], online: None }
     }
 
     #[test]
@@ -166,8 +174,8 @@ mod tests {
     ledger: 1000 rows; 180 ids came more than once (190 times in all)
   ! 2 ids came again with another payload: a producer's fault, or a wrong key
   ✓ every checkpoint chain tiles and adds up
-    partition        next offset  consumed  applied  duplicate  skipped  dead  too old  last checkpoint
-    order.events[0]         1200      1200     1000        190        5     5        0  2026-01-01T00:00:00Z
+    partition        next offset  lag  consumed  applied  duplicate  skipped  dead  too old  no record  last checkpoint
+    order.events[0]         1200    -      1200     1000        190        5     5        0         12  2026-01-01T00:00:00Z
 
 other
   has not run yet"

@@ -2,26 +2,25 @@
 
 use rdkafka::{
     Offset, TopicPartitionList,
-    consumer::{BaseConsumer, Consumer},
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::{KafkaError, RDKafkaErrorCode},
 };
 
 use super::{
     super::{LogEnds, PartitionName, SourceError},
     budget::Budget,
-    context::Context,
 };
 use crate::class::Class;
 
 /// Asked over this client, within this time.
-pub(super) struct Ends<'a>(pub(super) &'a BaseConsumer<Context>, pub(super) Budget);
+pub(super) struct Ends<'a, C: ConsumerContext>(pub(super) &'a BaseConsumer<C>, pub(super) Budget);
 
 /// Errors of questions: what a broker says about a question may be otherwise a second later.
 fn asking(what: String) -> impl Fn(KafkaError) -> SourceError {
     move |error| SourceError { context: what.clone(), message: error.to_string(), class: Class::Transient }
 }
 
-impl LogEnds for Ends<'_> {
+impl<C: ConsumerContext> LogEnds for Ends<'_, C> {
     fn bounds(&self, name: &PartitionName) -> Result<(i64, i64), SourceError> {
         let asked = self.0.fetch_watermarks(&name.topic, name.partition, self.1.question());
         asked.map_err(asking(format!("ask for the first and last offset of {name}")))

@@ -1,6 +1,6 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
-//! `raw` speaks C, `aside` asks what must not wait behind a fetch, `context` answers rebalances, `commits` decides what
+//! `raw` and `raw_group` speak C, `outside` asks about a group without joining it, `aside` asks what must not wait behind a fetch, `context` answers rebalances, `commits` decides what
 //! to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it is gone,
 //! `properties` pins what safety needs.
 
@@ -11,8 +11,10 @@ mod context;
 mod ends;
 mod mark;
 mod missing;
+mod outside;
 mod properties;
 mod raw;
+mod raw_group;
 mod topic_ids;
 
 use std::{
@@ -21,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use outside::{Member, Outside};
 pub use properties::{ClientOptions, client_config};
 use rdkafka::{
     config::FromClientConfigAndContext,
@@ -53,6 +56,8 @@ const COMPARE: Duration = Duration::from_secs(1);
 const CONFIRM: &str = "confirm the topics' ids";
 /// How long leaving the group may take at least: a goodbye to the broker, which may hang.
 const LEAVING: Duration = Duration::from_secs(5);
+/// How long a log that a partition has lost its place in is asked for what it holds.
+const LEARN: Duration = Duration::from_secs(10);
 /// How long one look at the logs' ends may take; what was not reached comes next time.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -138,14 +143,16 @@ impl KafkaSource {
     /// Stops partitions whose topic is another one by now, given what the broker says.
     fn stop_changed(&self, standings: &HashMap<Arc<str>, Standing>) {
         for (partition, _) in self.positions().assigned() {
-            let topic = Arc::clone(&partition.topic);
+            let (topic, name) = (Arc::clone(&partition.topic), PartitionName::from(partition.as_ref()));
             let reason = match standings.get(&topic) {
                 None | Some(Standing::Unsure) => continue,
                 Some(Standing::Is(now)) if *now == partition.topic_id => continue,
-                Some(Standing::Is(now)) => StopReason::TopicRecreated { topic, was: partition.topic_id, now: *now },
+                Some(Standing::Is(now)) => {
+                    let end = self.positions().end(&name);
+                    StopReason::TopicRecreated { topic, was: partition.topic_id, now: *now, from: None, end }
+                }
                 Some(Standing::Gone) => StopReason::TopicGone { topic },
             };
-            let name = PartitionName::from(partition.as_ref());
             if self.positions().stop(&name) {
                 // Nothing of it is taken any more; pausing only spares the network.
                 let _ = self.consumer.pause(&list_of([&name]));
@@ -228,7 +235,13 @@ impl Source for KafkaSource {
         let found = reading.found;
         let pieces = self.with_positions(lane, found.pieces);
         let starts = &self.context().starts;
-        let fetched = self.positions().take(turn, pieces, |name, reason| starts.notice(Notice::Stopped(name, reason)));
+        let fetched = self.positions().take(turn, pieces, |name, mut reason| {
+            // What is gone is told by how much is there.
+            if let StopReason::OffsetLost { log, .. } = &mut reason {
+                *log = Ends(self.consumer.as_ref(), Budget::new(LEARN)).bounds(&name).ok();
+            }
+            starts.notice(Notice::Stopped(name, reason));
+        });
         for (name, words) in found.shaken {
             starts.notice(Notice::Client(format!("{name} begins anew after: {words}")));
             if self.positions().stop(&name) {
@@ -307,7 +320,7 @@ impl Source for KafkaSource {
         for _ in 0..assigned.len() {
             let name = PartitionName::from(assigned[*at % assigned.len()].0.as_ref());
             *at = at.wrapping_add(1);
-            if let Ok((_, end)) = Ends(&self.consumer, budget).bounds(&name) {
+            if let Ok((_, end)) = Ends(self.consumer.as_ref(), budget).bounds(&name) {
                 ends.insert(name, end);
             }
             if Instant::now() >= until {

@@ -56,7 +56,18 @@ impl TopicIds {
     /// # Errors
     /// Transient, where no broker answers.
     pub(super) fn probe<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> Result<Self, SourceError> {
-        let cluster_id = raw::cluster_id(consumer, PATIENCE).ok_or_else(|| SourceError {
+        Self::probe_in(consumer, PATIENCE)
+    }
+
+    /// [`Self::probe`], waiting for so long.
+    ///
+    /// # Errors
+    /// Transient, where no broker answers.
+    pub(super) fn probe_in<C: ConsumerContext>(
+        consumer: &BaseConsumer<C>,
+        patience: Duration,
+    ) -> Result<Self, SourceError> {
+        let cluster_id = raw::cluster_id(consumer, patience).ok_or_else(|| SourceError {
             context: "ask the Kafka cluster for its id".to_owned(),
             message: "no broker answered; check bootstrap.servers, security.protocol and the network".to_owned(),
             class: Class::Transient,

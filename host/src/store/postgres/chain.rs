@@ -167,7 +167,7 @@ impl Lane {
         }
     }
 
-    async fn insert_move(
+    pub(super) async fn insert_move(
         &mut self,
         consumer: &ConsumerName,
         partition: &Arc<TopicPartition>,

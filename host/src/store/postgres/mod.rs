@@ -14,6 +14,7 @@ mod ledger;
 mod notes;
 mod report;
 mod schema;
+mod seek;
 mod session;
 mod sql;
 mod texts;
@@ -28,9 +29,9 @@ use uuid::Uuid;
 use self::lane::Lane;
 pub use self::session::Timeouts;
 use super::{
-    ChainFault, Connection, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link, Notes, Pending, Registration,
-    RowKey, SchemaState, Statement, Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written,
-    registration::unregistered,
+    ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link,
+    Notes, Pending, Registration, RowKey, SchemaState, SeekNote, Statement, Store, StoreError, StoredLink,
+    TargetDuplicates, TargetTotal, Tip, Written, registration::unregistered,
 };
 use crate::{
     config::{Database, Dialect},
@@ -114,6 +115,14 @@ impl Store for PostgresStore {
 
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError> {
         self.lane().await?.status(consumer).await
+    }
+
+    async fn chains(&self, consumer: &ConsumerName) -> Result<Option<ConsumerChains>, StoreError> {
+        self.lane().await?.chains(consumer).await
+    }
+
+    async fn seek(&self, consumer: &ConsumerName, moves: &[ChainMove], note: &SeekNote) -> Result<bool, StoreError> {
+        self.lane().await?.seek(consumer, moves, note).await
     }
 
     async fn chain_faults(&self, consumer: &ConsumerName) -> Result<Vec<ChainFault>, StoreError> {

@@ -85,9 +85,10 @@ impl Lane {
     async fn partitions(&mut self, consumer: &ConsumerName) -> Result<Vec<PartitionStatus>, StoreError> {
         let query = sqlx::query(
             "SELECT s.cluster_id, s.topic_id, coalesce(t.topic, ''), s.partition, t.checkpoint_id, t.seq, t.next_offset, \
-             t.committed_at, s.links, s.applied, s.duplicate, s.skipped, s.dead, s.too_old \
+             t.committed_at, s.links, s.applied, s.duplicate, s.skipped, s.dead, s.too_old, s.without_record \
              FROM (SELECT consumer_name, cluster_id, topic_id, partition, count(*) AS links, sum(applied) AS applied, \
-               sum(duplicate) AS duplicate, sum(skipped) AS skipped, sum(dead) AS dead, sum(too_old) AS too_old, max(seq) AS tip \
+               sum(duplicate) AS duplicate, sum(skipped) AS skipped, sum(dead) AS dead, sum(too_old) AS too_old, max(seq) AS tip, \
+               coalesce(sum(next_offset - first_offset - consumed) FILTER (WHERE kind = 'r'), 0)::bigint AS without_record \
                FROM checkpoints WHERE consumer_name = $1 GROUP BY consumer_name, cluster_id, topic_id, partition) s \
              JOIN checkpoints t ON t.consumer_name = s.consumer_name AND t.cluster_id = s.cluster_id \
                AND t.topic_id = s.topic_id AND t.partition = s.partition AND t.seq = s.tip \
@@ -108,6 +109,7 @@ impl Lane {
                     tip: Tip { id: get(row, 4)?, seq: get(row, 5)?, next_offset: get(row, 6)? },
                     committed_at_us: get::<Instant>(row, 7)?.0,
                     links: count(row, 8)?,
+                    without_record: count(row, 14)?,
                     totals: Totals {
                         applied: count(row, 9)?,
                         duplicate: count(row, 10)?,

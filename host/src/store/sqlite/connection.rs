@@ -34,7 +34,7 @@ const LEDGER_ROWS: usize = 64;
 /// A lane's connection.
 #[derive(Debug)]
 pub(super) struct SqliteLane {
-    conn: SqliteConnection,
+    pub(super) conn: SqliteConnection,
     file: Arc<DatabaseFile>,
     /// Held from BEGIN to the end of the transaction.
     turn: Option<OwnedMutexGuard<()>>,
@@ -376,6 +376,19 @@ impl Connection for SqliteLane {
         to: i64,
     ) -> Result<Option<Tip>, StoreError> {
         let _turn = self.take_turn().await?;
+        self.insert_move(consumer, partition, tip, to).await
+    }
+}
+
+impl SqliteLane {
+    /// Inserts a move; `None` where somebody else extended the tip. By whose turn it is to write.
+    pub(super) async fn insert_move(
+        &mut self,
+        consumer: &ConsumerName,
+        partition: &Arc<TopicPartition>,
+        tip: Option<Tip>,
+        to: i64,
+    ) -> Result<Option<Tip>, StoreError> {
         let id = Uuid::now_v7();
         let seq = tip.map_or(0, |tip| tip.seq + 1);
         let columns = "INSERT INTO checkpoints (checkpoint_id, prev_id, seq, consumer_name, cluster_id, topic_id, topic, \

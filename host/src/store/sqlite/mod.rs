@@ -11,6 +11,7 @@ mod file;
 mod notes;
 mod report;
 mod rows;
+mod seek;
 mod statements;
 
 use std::{borrow::Cow, sync::Arc};
@@ -23,8 +24,8 @@ use sqlx::{
 
 use self::{connection::SqliteLane, error::store_error, file::DatabaseFile};
 use super::{
-    ChainFault, Connection, ConsumerRow, ConsumerStatus, MIGRATIONS_TABLE, Pending, Registration, SchemaState,
-    Statement, Store, StoreError, TargetDuplicates, TargetTotal,
+    ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerStatus, MIGRATIONS_TABLE, Pending,
+    Registration, SchemaState, SeekNote, Statement, Store, StoreError, TargetDuplicates, TargetTotal,
 };
 use crate::{
     config::{Database, Dialect},
@@ -157,6 +158,16 @@ impl Store for SqliteStore {
 
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError> {
         report::status(&mut self.file.connect(false).await?, consumer).await
+    }
+
+    async fn chains(&self, consumer: &ConsumerName) -> Result<Option<ConsumerChains>, StoreError> {
+        seek::chains(&mut self.file.connect(false).await?, consumer).await
+    }
+
+    async fn seek(&self, consumer: &ConsumerName, moves: &[ChainMove], note: &SeekNote) -> Result<bool, StoreError> {
+        self.file.lock()?;
+        let mut lane = SqliteLane::new(self.file.connect(false).await?, self.file.clone());
+        lane.seek(consumer, moves, note).await
     }
 
     async fn chain_faults(&self, consumer: &ConsumerName) -> Result<Vec<ChainFault>, StoreError> {

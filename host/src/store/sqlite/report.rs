@@ -126,7 +126,8 @@ async fn partitions(conn: &mut SqliteConnection, consumer: &ConsumerName) -> Res
         let (partition, tip, committed_at_us) = read().map_err(&what)?;
         let sums = sqlx::query(
             "SELECT count(*), coalesce(sum(applied), 0), coalesce(sum(duplicate), 0), coalesce(sum(skipped), 0), \
-             coalesce(sum(dead), 0), coalesce(sum(too_old), 0) FROM checkpoints \
+             coalesce(sum(dead), 0), coalesce(sum(too_old), 0), \
+             coalesce(sum(next_offset - first_offset - consumed) FILTER (WHERE kind = 'r'), 0) FROM checkpoints \
              WHERE consumer_name = ? AND cluster_id = ? AND topic_id = ? AND partition = ?",
         )
         .bind(consumer.as_str())
@@ -136,7 +137,7 @@ async fn partitions(conn: &mut SqliteConnection, consumer: &ConsumerName) -> Res
         .fetch_one(&mut *conn)
         .await
         .map_err(&what)?;
-        let totals = || -> Result<(u64, Totals), sqlx::Error> {
+        let totals = || -> Result<(u64, Totals, u64), sqlx::Error> {
             let totals = Totals {
                 applied: count(&sums, 1)?,
                 duplicate: count(&sums, 2)?,
@@ -144,10 +145,11 @@ async fn partitions(conn: &mut SqliteConnection, consumer: &ConsumerName) -> Res
                 dead: count(&sums, 4)?,
                 too_old: count(&sums, 5)?,
             };
-            Ok((count(&sums, 0)?, totals))
+            Ok((count(&sums, 0)?, totals, count(&sums, 6)?))
         };
-        let (links, totals) = totals().map_err(&what)?;
-        found.push(PartitionStatus { partition: Arc::new(partition), tip, links, totals, committed_at_us });
+        let (links, totals, without_record) = totals().map_err(&what)?;
+        let partition = Arc::new(partition);
+        found.push(PartitionStatus { partition, tip, links, totals, without_record, committed_at_us });
     }
     Ok(found)
 }

@@ -9,6 +9,7 @@ mod poison;
 mod property;
 mod reports;
 mod rivals;
+mod seeks;
 mod transitions;
 mod values;
 
@@ -58,6 +59,9 @@ conformance! {
         another_key_version_commits_nothing,
         gaps_and_empty_runs_tile,
         a_hole_is_found;
+    seeks:
+        a_seek_moves_all_chains_or_none,
+        a_seek_begins_a_chain_once;
     lost_commit:
         a_commit_whose_answer_is_lost_is_found,
         a_commit_that_was_never_sent_is_done_again,
