@@ -1,6 +1,7 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
-//! `raw` and `raw_group` speak C, `outside` asks about a group without joining it, `aside` asks what must not wait behind a fetch, `context` answers rebalances, `commits` decides what
+//! `raw` and `raw_group` speak C, `outside` looks at a group without joining it, `aside` asks what must not wait behind a
+//! fetch, `context` answers rebalances, `commits` decides what
 //! to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it is gone,
 //! `properties` pins what safety needs.
 
