@@ -13,7 +13,7 @@ use tidegate::{
     store::{self, Registration, SeekNote},
 };
 use tidegate_tests::{
-    Message,
+    Message, Sql,
     host::{HostProcess, Setup, run_once},
     kafka, oracle, postgres, wait,
     workload::Workload,
