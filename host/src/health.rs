@@ -186,7 +186,7 @@ impl ConsumerHealth {
 
     /// This one is no longer read.
     pub fn partition_stopped(&self, name: &PartitionName, reason: &StopReason, way_out: Option<String>) {
-        let text = way_out.map_or_else(|| reason.to_string(), |way_out| format!("{reason}. {way_out}"));
+        let text = way_out.map_or_else(|| reason.to_string(), |way_out| format!("{reason}; {way_out}"));
         self.lock().partitions.insert(name.clone(), PartitionState::Stopped(text));
     }
 

@@ -52,7 +52,7 @@ pub async fn survey(
 fn standing(place: &Place, way_out: &WayOut) -> Standing {
     let name = PartitionName::from(place.partition.as_ref());
     let stopped = reason(place, &name).map(|reason| match way_out.of(&name, &reason) {
-        Some(way_out) => format!("{reason}. {way_out}"),
+        Some(way_out) => format!("{reason}; {way_out}"),
         None => reason.to_string(),
     });
     let lag = place.chain.map(|tip| (place.end - tip.next_offset).max(0));
