@@ -419,6 +419,16 @@ async fn reason(host: &HostProcess, part: &str) -> String {
     said
 }
 
+/// What `status --online` says of the first partition's lag, and of what cannot go on.
+fn online(setup: &Setup) -> (Option<i64>, Vec<String>) {
+    let output = run_once(setup, &["status", "--online", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let consumer = &status["consumers"][0];
+    let stopped = consumer["stopped"].as_array().unwrap().iter().map(|why| why.as_str().unwrap().to_owned());
+    (consumer["partitions"][0]["lag"].as_i64(), stopped.collect())
+}
+
 fn ended(host: &mut HostProcess) {
     host.terminate();
     assert_eq!(host.wait().code(), Some(0), "{}", host.log());
@@ -440,9 +450,14 @@ async fn offsets_that_are_gone_are_counted_and_the_command_that_is_named_goes_on
     assert!(said.contains("offsets 300 to 499 (200 of them) were deleted before they were read"), "{said}");
     assert!(said.contains(&format!("--topic {} --partition 0 --offsets-lost --execute`", payments.topic)), "{said}");
     ended(&mut host);
+    let behind = i64::try_from(rest.len()).unwrap();
+    let (lag, stopped) = online(&payments.setup());
+    assert!(lag == Some(behind) && stopped.len() == 1, "{lag:?} {stopped:?}");
+    assert!(stopped[0].contains("(200 of them)") && stopped[0].contains("--offsets-lost --execute`"), "{stopped:?}");
     let done = type_what_is_named(&said);
     assert!(done.contains("200 offsets are GIVEN UP"), "{done}");
     payments.run_to_the_end().await;
+    assert_eq!(online(&payments.setup()), (Some(0), vec![]));
     let expected: Vec<_> = read.iter().chain(kept).cloned().collect();
     payments.assert_each_applied_once(&expected).await;
 

@@ -31,7 +31,14 @@ pub(super) async fn the_schema_is_migrated_once(f: &Fixture) {
     let current = f.store.schema_state().await.unwrap();
     assert!(matches!(current, SchemaState::Current { .. }), "{current:?}");
     assert_eq!(f.store.migrate().await.unwrap(), current, "again: nothing to do");
-    f.execute("UPDATE tidegate_migrations SET version = 9000").await;
+    f.execute("DELETE FROM tidegate_migrations WHERE version > 1; DROP TABLE seeks").await;
+    let older = f.store.schema_state().await.unwrap();
+    assert!(matches!(older, SchemaState::Older { found: 1, .. }), "{older:?}");
+    assert!(older.refusal().unwrap().contains("tidegate migrate"));
+    assert_eq!(f.store.migrate().await.unwrap(), current, "only what is missing");
+    assert_eq!(f.number("SELECT count(*) FROM seeks").await, 0);
+    let newest = "SELECT max(version) FROM tidegate_migrations";
+    f.execute(&format!("UPDATE tidegate_migrations SET version = 9000 WHERE version = ({newest})")).await;
     let newer = f.store.schema_state().await.unwrap();
     assert!(matches!(newer, SchemaState::Newer { found: 9000, .. }), "{newer:?}");
     assert!(newer.refusal().unwrap().contains("newer"));
