@@ -1,7 +1,12 @@
 //! `tidegate seek`: each form, what it refuses, and what a crash between its two steps leaves. After each, the consumer's
 //! sums and its chain are as they must be.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::Write as _,
+    path::Path,
+    sync::LazyLock,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use serde_json::Value;
 use tidegate::{
@@ -80,9 +85,13 @@ fn sought(scene: &Scene, arguments: &str) -> Said {
     said
 }
 
-/// The time of the record at this offset, in these tests: a minute each, from the beginning of 2026.
+/// The time of the record at this offset, in these tests: a minute each, from a day ago, which retention leaves alone.
 fn time(offset: i64) -> i64 {
-    1_767_225_600_000 + offset * 60_000
+    static BEGIN: LazyLock<i64> = LazyLock::new(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        i64::try_from(now).unwrap() - 86_400_000
+    });
+    *BEGIN + offset * 60_000
 }
 
 /// Each worth one; ids and times by partition and offset.
@@ -145,7 +154,12 @@ async fn each_form_goes_where_it_says() {
     assert_eq!((totals.consumed, totals.applied, totals.duplicate, scene.sum("c").await), (260, 200, 60, 200));
 
     // By time, and all of it.
-    sought(&scene, "--time 2026-01-01T01:09:59.999Z --yes");
+    let before = format!(
+        "SELECT to_char(to_timestamp({}::numeric / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
+        time(70) - 1
+    );
+    let before = scene.database.texts(&before).await;
+    sought(&scene, &format!("--time {} --yes", before[0]));
     assert_eq!(state(&scene).await.1, [70, 70]);
     sought(&scene, "--start --execute");
     assert_eq!(state(&scene).await.0, [Some(0), Some(0)]);
