@@ -385,7 +385,7 @@ async fn seeking_on_sqlite() {
     let (topic_id, cluster_id) = tokio::task::block_in_place(|| {
         let outside = Outside::connect(&properties, group).unwrap();
         let topic: std::sync::Arc<str> = topic.as_str().into();
-        (outside.topic_ids(&[topic.clone()]).unwrap()[&topic], outside.cluster_id().clone())
+        (outside.topic_ids(std::slice::from_ref(&topic)).unwrap()[&topic], outside.cluster_id().clone())
     });
     let mut connection = store.connect().await.unwrap();
     for partition in 0..2 {
