@@ -293,11 +293,14 @@ impl Context {
     ) -> Vec<PartitionName> {
         let Some(lanes) = self.lanes.get().and_then(Weak::upgrade) else { return Vec::new() };
         let hold = self.positions.hold(|| lanes.iter().for_each(LaneQueue::wake));
-        if !again.is_empty()
-            && let Err(error) = consumer.incremental_unassign(&list_of(again))
-        {
-            self.break_down("take partitions back from the client", &error);
-            return Vec::new();
+        if !again.is_empty() {
+            // The client stops a partition on a thread of its own, and its queue leads nowhere afterwards: forwarded before
+            // that, it would be read by nobody, in silence. The same thread answers the second question after the stop.
+            let stopped = consumer.incremental_unassign(&list_of(again)).and_then(|()| consumer.assignment());
+            if let Err(error) = stopped {
+                self.break_down("take partitions back from the client", &error);
+                return Vec::new();
+            }
         }
         let names: Vec<_> = beginnings.iter().map(Beginning::name).collect();
         let mut picked = Vec::new();
