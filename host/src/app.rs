@@ -1,12 +1,16 @@
 //! The application: a validated configuration becomes consumers that run, each failing alone. The binary, the demo and
 //! the tests only start it, look at it and drain it.
 
+mod control;
+
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+pub use control::{Control, Disobeyed, Order};
+use control::{Stage, Steering};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
@@ -63,6 +67,14 @@ pub enum StartError {
     /// Targets that the catalog does not bear out.
     #[error("{}", .0.join("; "))]
     Targets(Vec<String>),
+    /// The database role may not do what the consumer needs; what to issue.
+    #[error("database {place}: this role may not do what the consumer needs; have its owner issue: {} (docs/database-roles.md)", .grants.join("; "))]
+    Rights {
+        /// Where.
+        place: String,
+        /// The statements.
+        grants: Vec<String>,
+    },
     /// The broker cannot be asked about the consumer's topics.
     #[error("Kafka {servers} does not answer, asking again until it does: {why}")]
     Away {
@@ -101,9 +113,12 @@ impl StartError {
             Self::Plugin(error) => error.class(),
             Self::Source(error) => error.class(),
             Self::Away { .. } | Self::NoTopic(_) => Class::Transient,
-            Self::NoSuch { .. } | Self::Refused { .. } | Self::Targets(_) | Self::Retention(_) | Self::Thread(_) => {
-                Class::Fatal
-            }
+            Self::NoSuch { .. }
+            | Self::Refused { .. }
+            | Self::Rights { .. }
+            | Self::Targets(_)
+            | Self::Retention(_)
+            | Self::Thread(_) => Class::Fatal,
         }
     }
 
@@ -142,6 +157,7 @@ pub enum Fault {
 /// Consumers that run. Dropped without [`drain`](App::drain) they stop as in a crash.
 pub struct App {
     slots: Vec<Slot>,
+    control: Control,
     health: Health,
     metrics: Arc<Metrics>,
     drain: watch::Sender<bool>,
@@ -150,7 +166,8 @@ pub struct App {
 /// One consumer's place: its state, and itself once it runs.
 struct Slot {
     consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
-    fault: Arc<OnceLock<Fault>>,
+    fault: Arc<Mutex<Option<Fault>>>,
+    stage: watch::Receiver<Stage>,
     task: JoinHandle<()>,
 }
 
@@ -173,28 +190,39 @@ impl App {
         let metrics = Arc::new(Metrics::new());
         let (drain, draining) = watch::channel(false);
         let config = Arc::new(config);
-        let (mut slots, mut healths) = (Vec::new(), Vec::new());
+        let (mut slots, mut healths, mut steerings) = (Vec::new(), Vec::new(), Vec::new());
         for (index, consumer) in config.consumers.iter().enumerate() {
             let health = ConsumerHealth::new(consumer.name.clone(), consumer.lanes.max(1));
+            // There from now on: an alert on a consumer that does not run must see one that never started.
+            let metrics = metrics.consumer(&consumer.name);
+            let (stage, paused) = (Arc::new(watch::channel(Stage::Running).0), Arc::new(watch::channel(false).0));
             let launch = Launch {
                 config: Arc::clone(&config),
                 index,
                 plugins: Arc::clone(&plugins),
                 // Its own: whose plugin burns all it may holds up no other consumer. The system shares the cores out.
                 pool: Arc::new(ComputePool::for_lanes(consumer.lanes)?),
-                // There from now on: an alert on a consumer that does not run must see one that never started.
-                metrics: metrics.consumer(&consumer.name),
+                metrics: metrics.clone(),
                 health: Arc::clone(&health),
+                stage: Arc::clone(&stage),
+                paused: paused.subscribe(),
                 consumer: Arc::default(),
                 fault: Arc::default(),
                 plugin: tokio::sync::OnceCell::new(),
                 draining: draining.clone(),
             };
+            slots.push(Slot {
+                consumer: Arc::clone(&launch.consumer),
+                fault: Arc::clone(&launch.fault),
+                stage: stage.subscribe(),
+                task: tokio::spawn(launch.run()),
+            });
+            let (name, health_too) = (consumer.name.clone(), Arc::clone(&health));
+            steerings.push(Steering { name, stage, paused, health: health_too, metrics });
             healths.push(health);
-            let (consumer, fault) = (Arc::clone(&launch.consumer), Arc::clone(&launch.fault));
-            slots.push(Slot { consumer, fault, task: tokio::spawn(launch.run()) });
         }
-        Ok(Self { slots, health: Health::new(healths), metrics, drain })
+        let control = Control { consumers: steerings.into() };
+        Ok(Self { slots, control, health: Health::new(healths), metrics, drain })
     }
 
     /// Drains every consumer: reads no more, finishes what is in flight, commits, leaves the groups.
@@ -205,26 +233,22 @@ impl App {
 
     /// Resolves when no consumer runs any more, for whatever reasons.
     pub async fn ended(&self) {
-        let mut draining = self.drain.subscribe();
         for slot in &self.slots {
-            while !slot.task.is_finished() {
-                // A task's end is seen by whoever owns its handle; several may wait here.
-                let consumer = locked(&slot.consumer).clone();
-                match consumer {
-                    Some(consumer) => consumer.ended().await,
-                    None => {
-                        let _ = tokio::time::timeout(Duration::from_millis(100), draining.changed()).await;
-                    }
-                }
-                tokio::task::yield_now().await;
-            }
+            // An error means that the task is gone.
+            let _ = slot.stage.clone().wait_for(|stage| *stage != Stage::Running).await;
         }
     }
 
     /// The worst reason for which a consumer has ended by itself.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        self.slots.iter().filter_map(|slot| slot.fault.get().copied()).max()
+        self.slots.iter().filter_map(|slot| *locked(&slot.fault)).max()
+    }
+
+    /// For an operator's orders.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
     }
 
     /// What works and what does not.
@@ -277,8 +301,10 @@ struct Launch {
     pool: Arc<ComputePool>,
     metrics: ConsumerMetrics,
     health: Arc<ConsumerHealth>,
+    stage: Arc<watch::Sender<Stage>>,
+    paused: watch::Receiver<bool>,
     consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
-    fault: Arc<OnceLock<Fault>>,
+    fault: Arc<Mutex<Option<Fault>>>,
     /// Compiled once, however often the start is tried.
     plugin: tokio::sync::OnceCell<Arc<dyn Plugin>>,
     draining: watch::Receiver<bool>,
@@ -289,15 +315,43 @@ impl Launch {
         &self.config.consumers[self.index]
     }
 
-    /// Starts the consumer, however long it takes, and stays until it has ended.
-    async fn run(self) {
+    /// Runs the consumer, and runs it again where an operator wants it after it stopped, until the application drains.
+    async fn run(mut self) {
         let mut draining = self.draining.clone();
+        loop {
+            self.run_once(&mut draining).await;
+            if *draining.borrow() {
+                return;
+            }
+            self.stage.send_replace(Stage::Stopped);
+            let mut ordered = self.stage.subscribe();
+            tokio::select! {
+                _ = ordered.wait_for(|stage| *stage == Stage::Running) => {}
+                () = drained(&mut draining) => return,
+            }
+            self.forget().await;
+        }
+    }
+
+    /// Before another start: nothing of the last one may be left, for it may hold a lock; and whatever was mended may
+    /// have been the plugin.
+    async fn forget(&mut self) {
+        *locked(&self.fault) = None;
+        self.plugin = tokio::sync::OnceCell::new();
+        self.health.restarting();
+        let last = locked(&self.consumer).take();
+        // Closing a client waits for its threads.
+        let _ = tokio::task::spawn_blocking(move || drop(last)).await;
+    }
+
+    /// Starts the consumer, however long it takes, and stays until it has ended.
+    async fn run_once(&self, draining: &mut watch::Receiver<bool>) {
         let mut pause = Duration::from_millis(100);
         let mut outages = Outages::default();
         let consumer = loop {
             let started = tokio::select! {
                 started = self.start() => started,
-                () = drained(&mut draining) => return self.health.drained(),
+                () = drained(draining) => return self.health.drained(),
             };
             let error = match started {
                 Ok(consumer) => break Arc::new(consumer),
@@ -306,7 +360,7 @@ impl Launch {
             let name = &self.settings().name;
             if error.class() != Class::Transient {
                 tracing::error!(consumer = %name, "does not start: {error}");
-                let _ = self.fault.set(error.fault());
+                *locked(&self.fault) = Some(error.fault());
                 return self.health.stopped(error.to_string());
             }
             if outages.begins(Instant::now(), &error.trouble()) {
@@ -317,16 +371,14 @@ impl Launch {
             self.health.trouble(error.to_string());
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = drained(&mut draining) => return self.health.drained(),
+                () = drained(draining) => return self.health.drained(),
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
         *locked(&self.consumer) = Some(Arc::clone(&consumer));
         tokio::select! {
-            () = consumer.ended() => {
-                let _ = self.fault.set(Fault::Running);
-            }
-            () = drained(&mut draining) => consumer.drain().await,
+            () = consumer.ended() => *locked(&self.fault) = Some(Fault::Running),
+            () = drained(draining) => consumer.drain().await,
         }
     }
 
@@ -343,6 +395,10 @@ impl Launch {
             return Err(refused(refusal));
         }
         let targets = resolve(store.as_ref(), settings).await?;
+        let grants = store.missing_grants(&targets).await?;
+        if !grants.is_empty() {
+            return Err(StartError::Rights { place: store.place(), grants });
+        }
         let plugin = self.load_plugin().await?;
         ungranted(plugin.description(), &targets)?;
         self.ask_for_topics(cluster).await?;
@@ -372,6 +428,7 @@ impl Launch {
             plugin,
             context: Arc::new(EvaluateContext::of(settings)),
             pool: Arc::clone(&self.pool),
+            paused: self.paused.clone(),
             health: Arc::clone(&self.health),
             metrics: self.metrics.clone(),
         };
@@ -420,6 +477,13 @@ impl Launch {
         let (plugins, config, index) = (Arc::clone(&self.plugins), Arc::clone(&self.config), self.index);
         let loaded = tokio::task::spawn_blocking(move || plugins(&config.consumers[index])).await;
         loaded.unwrap_or_else(|panic| Err(PluginError::Host { message: panic.to_string() }))
+    }
+}
+
+impl Drop for Launch {
+    /// The task is over, by whatever way.
+    fn drop(&mut self) {
+        self.stage.send_replace(Stage::Done);
     }
 }
 

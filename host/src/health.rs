@@ -77,14 +77,25 @@ pub struct Reason {
 pub struct ConsumerReport {
     /// Its name.
     pub consumer: String,
-    /// starting, running, stopped, drained.
+    /// starting, running, paused, stopped, drained.
     pub phase: &'static str,
+    /// Its lanes, in order.
+    pub lanes: Vec<LaneReport>,
     /// Its partitions: reading, waiting, stopped.
     pub partitions: BTreeMap<String, &'static str>,
     /// Offsets behind the end of the log, as far as known.
     pub lag: BTreeMap<String, i64>,
     /// What is wrong.
     pub reasons: Vec<Reason>,
+}
+
+/// A lane's state, for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneReport {
+    /// idle, working, retrying.
+    pub state: &'static str,
+    /// Batches at hand.
+    pub batches: usize,
 }
 
 #[derive(Debug)]
@@ -113,6 +124,8 @@ struct Lane {
 #[derive(Debug)]
 struct State {
     phase: Phase,
+    /// By an operator's word. Outlives the consumer's end.
+    paused: bool,
     trouble: Option<String>,
     partitions: BTreeMap<PartitionName, PartitionState>,
     lag: BTreeMap<PartitionName, i64>,
@@ -138,6 +151,7 @@ impl ConsumerHealth {
         let lane = Lane { in_flight: 0, since: now, retrying: None };
         let state = State {
             phase: Phase::Starting,
+            paused: false,
             trouble: None,
             partitions: BTreeMap::new(),
             lag: BTreeMap::new(),
@@ -233,6 +247,23 @@ impl ConsumerHealth {
         state.behind.clear();
     }
 
+    /// An operator starts it again after it stopped: nothing of before is true any more.
+    pub fn restarting(&self) {
+        let mut state = self.lock();
+        let idle = Lane { in_flight: 0, since: Instant::now(), retrying: None };
+        state.lanes.fill(idle);
+        (state.phase, state.trouble, state.polled) = (Phase::Starting, None, None);
+        (state.behind, state.away) = (Behind::default(), Away::default());
+    }
+
+    /// An operator pauses it, or lets it go on.
+    pub fn paused(&self, paused: bool) {
+        let mut state = self.lock();
+        state.paused = paused;
+        // What stood still meanwhile did so on purpose.
+        state.behind.clear();
+    }
+
     /// The poll thread begins, or came round.
     pub fn polled(&self) {
         self.lock().polled = Some(Instant::now());
@@ -307,6 +338,10 @@ impl ConsumerHealth {
             Phase::Drained => return vec![whole("is shutting down")],
         }
         reasons.extend(state.away.reasons(now).map(|(dependency, text)| reason(dependency.to_string(), text)));
+        if state.paused {
+            let name = &self.name;
+            reasons.push(whole(&format!("is paused and takes no records: POST /v1/consumers/{name}/resume goes on")));
+        }
         let unserved = state.polled.map(|polled| now.saturating_duration_since(polled)).unwrap_or_default();
         if unserved >= STUCK_POLL {
             reasons.push(reason("group".to_owned(), format!("was not served for {} s", unserved.as_secs())));
@@ -323,7 +358,7 @@ impl ConsumerHealth {
         for (name, partition) in &state.partitions {
             match partition {
                 PartitionState::Reading => {
-                    let still = state.behind.reasons(now).filter(|(behind, _)| *behind == name);
+                    let still = state.behind.reasons(now).filter(|(behind, _)| *behind == name && !state.paused);
                     reasons.extend(still.map(|(name, text)| reason(name.to_string(), text)));
                 }
                 PartitionState::Waiting(why) => {
@@ -340,6 +375,7 @@ impl ConsumerHealth {
         let state = self.lock();
         let phase = match &state.phase {
             Phase::Starting => "starting",
+            Phase::Running if state.paused => "paused",
             Phase::Running => "running",
             Phase::Stopped(_) => "stopped",
             Phase::Drained => "drained",
@@ -349,9 +385,18 @@ impl ConsumerHealth {
             PartitionState::Waiting(_) => "waiting",
             PartitionState::Stopped(_) => "stopped",
         };
+        let lane = |lane: &Lane| LaneReport {
+            state: match (&lane.retrying, lane.in_flight) {
+                (Some(_), _) => "retrying",
+                (None, 0) => "idle",
+                (None, _) => "working",
+            },
+            batches: lane.in_flight,
+        };
         ConsumerReport {
             consumer: self.name.to_string(),
             phase,
+            lanes: state.lanes.iter().map(lane).collect(),
             partitions: state.partitions.iter().map(|(name, p)| (name.to_string(), partition(p))).collect(),
             lag: state.lag.iter().map(|(name, records)| (name.to_string(), *records)).collect(),
             reasons,
@@ -387,6 +432,25 @@ mod tests {
         consumer.stopped("first".into());
         consumer.stopped("second".into());
         assert_eq!(texts(&consumer, Duration::ZERO), ["consumer: stopped: first"]);
+    }
+
+    #[test]
+    fn paused_is_not_ready_and_a_restart_forgets_why_it_stopped() {
+        let consumer = consumer();
+        consumer.assigned(&[]);
+        consumer.paused(true);
+        let phase = || consumer.report(Instant::now()).phase;
+        assert_eq!(phase(), "paused");
+        let said = texts(&consumer, Duration::ZERO);
+        assert!(said.len() == 1 && said[0].contains("/v1/consumers/c/resume"), "{said:?}");
+        consumer.lane_took(0);
+        consumer.stopped("poison".into());
+        assert_eq!(phase(), "stopped");
+        consumer.restarting();
+        consumer.paused(false);
+        assert_eq!((phase(), consumer.stop_reason()), ("starting", None));
+        consumer.assigned(&[]);
+        assert_eq!(texts(&consumer, STUCK_LANE), [""; 0], "a batch of before is nobody's work");
     }
 
     #[test]

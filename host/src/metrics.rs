@@ -70,6 +70,7 @@ pub struct Metrics {
     assigned: Gauges,
     stopped: Gauges,
     running: Gauges,
+    paused: Gauges,
     progress: Gauges,
 }
 
@@ -137,6 +138,7 @@ impl Metrics {
         let assigned = gauge(r, "assigned_partitions", "Partitions that this process reads");
         let stopped = gauge(r, "stopped_partitions", "Partitions that are no longer read until an operator acts");
         let running = gauge(r, "consumer_running", "1 while the consumer runs, 0 when it stopped");
+        let paused = gauge(r, "consumer_paused", "1 while an operator has the consumer take no records");
         let progress =
             gauge(r, "last_progress_timestamp_seconds", "When the database last moved forward, in seconds since 1970");
         Self {
@@ -167,6 +169,7 @@ impl Metrics {
             assigned,
             stopped,
             running,
+            paused,
             progress,
         }
     }
@@ -244,6 +247,7 @@ impl Metrics {
             assigned: gauge(&self.assigned),
             stopped: gauge(&self.stopped),
             running: gauge(&self.running),
+            paused: gauge(&self.paused),
             progress: gauge(&self.progress),
         }
     }
@@ -350,6 +354,7 @@ pub struct ConsumerMetrics {
     assigned: Gauge,
     stopped: Gauge,
     running: Gauge,
+    paused: Gauge,
     progress: Gauge,
 }
 
@@ -443,6 +448,11 @@ impl ConsumerMetrics {
     /// The consumer runs, or not.
     pub fn running(&self, running: bool) {
         self.running.set(i64::from(running));
+    }
+
+    /// The consumer is paused, or not.
+    pub fn paused(&self, paused: bool) {
+        self.paused.set(i64::from(paused));
     }
 
     fn with(&self, key: &'static str, value: &str) -> Labels {

@@ -57,6 +57,12 @@ impl Database {
         &self.url
     }
 
+    /// Its URL for another role.
+    #[must_use]
+    pub fn url_as(&self, role: &str, password: &str) -> String {
+        with_role(&self.url, role, password)
+    }
+
     /// A pool of connections to it, for the test's own questions.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
@@ -189,9 +195,28 @@ fn with_database(url: &str, name: &str) -> String {
     format!("{}/{name}{parameters}", &base[..path_from])
 }
 
+/// The URL with another role in it.
+fn with_role(url: &str, role: &str, password: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let host = rest[..authority.len()].rsplit_once('@').map_or(0, |(user, _)| user.len() + 1);
+    format!("{scheme}://{role}:{password}@{}", &rest[host..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_role_on_the_same_database() {
+        for (url, expected) in [
+            ("postgres://u@h:1/d", "postgres://r:p@h:1/d"),
+            ("postgres://u:x%40y@h/d?a=b@c", "postgres://r:p@h/d?a=b@c"),
+            ("postgres://h/d", "postgres://r:p@h/d"),
+        ] {
+            assert_eq!(with_role(url, "r", "p"), expected);
+        }
+    }
 
     #[test]
     fn another_database_on_the_same_server() {

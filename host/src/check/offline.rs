@@ -28,10 +28,16 @@ pub fn check(config: &Config, report: &mut Report, load: &Load<'_>) -> Plugins {
     report.ok("configuration", "file", format!("is valid: {}", found.join(", ")));
     match config.http.listen {
         Some(listen) => {
-            report.ok("configuration", "http", format!("{listen}: /livez, /readyz, /metrics and a status page"));
+            let changes = if config.http.token.is_some() { "changes with the token" } else { "no changes: no token" };
+            let text = format!("{listen}: /livez, /readyz, /metrics, /v1 and a status page; {changes}");
+            report.ok("configuration", "http", text);
             report.clear(Danger::NoDuplicateMetric);
         }
         None => report.found(Danger::NoDuplicateMetric, "configuration", "http", "it is off, so there are no metrics"),
+    }
+    if let Some(Err(why)) = config.http.tls.as_ref().map(crate::http::load_tls) {
+        let help = "both are PEM files that tidegate's user can read, and belong together";
+        report.add(Mark::Error, "configuration", "http", why, Some(help.to_owned()));
     }
     report.clear(Danger::Accumulating);
     report.clear(Danger::NotDeterministic);

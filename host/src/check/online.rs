@@ -210,6 +210,11 @@ async fn targets(store: &Arc<dyn Store>, consumer: &Consumer, report: &mut Repor
         }
     }
     check_together(&resolved).iter().for_each(|fault| tell(fault, about, report));
+    let grants = store.missing_grants(&resolved).await?;
+    if !grants.is_empty() {
+        let text = "the database role may not do what the consumer needs";
+        report.add(Mark::Error, about, "rights", text, Some(format!("have its owner issue: {}", grants.join("; "))));
+    }
     Ok(())
 }
 

@@ -10,12 +10,15 @@ use super::{
 };
 use crate::{config::Log, source};
 
-/// The filter, less what alarms for nothing. A directive of the user's for the same target gives way.
+/// What the database's driver says while it reads a URL or a password file repeats values and lines of them.
+const SECRETIVE: &str = "sqlx_postgres::options=off";
+
+/// The filter, less what alarms for nothing or shows a secret. A directive of the user's for the same target gives way.
 pub(crate) fn with_quiet(filter: EnvFilter) -> EnvFilter {
-    match source::kafka::QUIET.parse() {
-        Ok(quiet) => filter.add_directive(quiet),
-        Err(_) => filter,
-    }
+    [source::kafka::QUIET, SECRETIVE]
+        .iter()
+        .filter_map(|quiet| quiet.parse().ok())
+        .fold(filter, EnvFilter::add_directive)
 }
 
 /// Starts the log as the configuration says, unless the command line says otherwise. Commands that answer a question
@@ -56,6 +59,9 @@ mod tests {
     #[test]
     fn what_is_quieted_is_a_directive() {
         let filter = with_quiet(EnvFilter::new("info,tidegate=debug")).to_string();
-        assert!(filter.contains(source::kafka::QUIET) && filter.contains("tidegate=debug"), "{filter}");
+        assert!(
+            filter.contains(source::kafka::QUIET) && filter.contains(SECRETIVE) && filter.contains("tidegate=debug"),
+            "{filter}"
+        );
     }
 }

@@ -1,7 +1,5 @@
 //! `tidegate run`.
 
-use std::sync::Arc;
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
@@ -12,7 +10,7 @@ use crate::{
     app::{App, Fault},
     config::{Config, Diagnostic},
     fail_point,
-    http::{Server, View},
+    http::{Server, View, load_tls},
 };
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
@@ -96,16 +94,21 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
 
 /// Everything that runs: the consumers, and what shows them.
 async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
-    let listen = config.http.listen;
+    let http = config.http.clone();
+    // Before anything runs: a mistake here must not be found with a batch at hand.
+    let tls = http.tls.as_ref().map(load_tls).transpose().map_err(|why| {
+        complain(&format!("cannot start: {why}"));
+        Exit::Invalid
+    })?;
     let app = App::start(config).map_err(|error| {
         complain(&format!("cannot start: {error}"));
         Exit::Environment
     })?;
-    let Some(listen) = listen else { return Ok((app, None)) };
-    let view = View { health: app.health().clone(), metrics: Arc::clone(app.metrics()) };
-    match Server::start(listen, view).await {
+    let Some(listen) = http.listen else { return Ok((app, None)) };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    match Server::start(listen, tls, View::of(&app, http.token)).await {
         Ok(server) => {
-            tracing::info!("status and metrics on http://{}", server.address());
+            tracing::info!("status and metrics on {scheme}://{}", server.address());
             Ok((app, Some(server)))
         }
         Err(error) => {

@@ -11,6 +11,41 @@ use super::{
 
 const FORMS: &str = "write postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite://FILE";
 
+/// What may follow the `?` of a PostgreSQL URL, in the driver's words.
+const PARAMETERS: [&str; 16] = [
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+];
+
+/// The name of the first parameter that the driver does not know; what does not look like a name is not repeated.
+fn unknown_parameter(url: &str) -> Option<String> {
+    let query = url.split_once('?')?.1;
+    let query = query.split('#').next().unwrap_or_default();
+    let known = |name: &str| PARAMETERS.contains(&name) || name == "options" || name.starts_with("options[");
+    let name = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()).find(|name| {
+        let decoded = name.replace("%5B", "[").replace("%5b", "[");
+        !name.is_empty() && !known(&decoded) && decoded != "statement-cache-capacity"
+    })?;
+    let harmless = name.len() < 32
+        && query.contains(&format!("{name}="))
+        && name.chars().all(|c| c.is_ascii_lowercase() || "_-".contains(c));
+    Some(if harmless { name.to_owned() } else { "***".to_owned() })
+}
+
 /// Reads one database. What is wrong was reported; the answer is then a stand-in.
 pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Place) -> Database {
     let section = Section::open(reading, &schema::DATABASE, table, place, format!("database.{name}"));
@@ -56,6 +91,11 @@ fn check(section: &Section<'_>, url: &str, place: &Place, key: &str) -> Option<(
         return Some((format!("sqlite://{folder}{file}{query}"), Dialect::Sqlite));
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        // The driver would pass over it with a warning, which repeats the value: a misspelt `password`, say.
+        if let Some(parameter) = unknown_parameter(url) {
+            let message = format!("a PostgreSQL URL has no parameter `{parameter}`");
+            return report("bad-url", message, &format!("it knows: {}", PARAMETERS.join(", ")));
+        }
         return match url.parse::<PgConnectOptions>() {
             Ok(_) => Some((url.to_owned(), Dialect::Postgres)),
             Err(_) => report(

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rdkafka::{ClientConfig, error::KafkaError, types::RDKafkaConfRes};
+use rdkafka::{ClientConfig, error::KafkaError};
 
 use super::{
     KafkaCluster,
     document::{Node, Place, Reading, Table, Value},
-    kafka_keys::{COMMON, REFUSED},
+    kafka_keys::{ALLOWED, refused},
     kafka_membership, kafka_security, schema,
     secret::key_is_secret,
     secret_file,
@@ -26,11 +26,11 @@ pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Pla
     let mut reported = false;
     for (key, key_place, node) in flatten(table, "") {
         // What librdkafka does not know may be a misspelt password.
-        if key_is_secret(&key) || !COMMON.contains(&key.as_str()) {
+        if key_is_secret(&key) || !ALLOWED.contains(&key.as_str()) {
             reading.mask(node);
         }
-        if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == key) {
-            section.error("refused-setting", key_place, &key, format!("`{key}` cannot be set"), *reason);
+        if let Some(reason) = refused(&key) {
+            section.error("refused-setting", key_place, &key, format!("`{key}` cannot be set"), reason);
             continue;
         }
         let Some(value) = value(&section, &key, node) else {
@@ -38,7 +38,12 @@ pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Pla
             continue;
         };
         let key = key.strip_suffix("_file").filter(|key| key_is_secret(key)).map(str::to_owned).unwrap_or(key);
-        if accepted(&section, &key, &value, key_place, node) && properties.insert(key.clone(), value).is_some() {
+        // Nothing that is not known to be harmless gets as far as librdkafka, which may load code while it reads a value.
+        if !ALLOWED.contains(&key.as_str()) {
+            not_allowed(&section, &key, key_place);
+            continue;
+        }
+        if accepted(&section, &key, &value, node) && properties.insert(key.clone(), value).is_some() {
             let message = format!("both `{key}` and `{key}_file` are given");
             section.error("both-given", key_place, &key, message, "keep one of them");
         }
@@ -49,17 +54,6 @@ pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Pla
     }
     kafka_security::check(&section, place, &properties);
     kafka_membership::check(&section, place, &properties);
-    if properties.get("enable.ssl.certificate.verification").is_some_and(|value| value == "false") {
-        let help = "anybody on the way can read and change the messages; give ssl.ca.location instead";
-        let message = "the broker's certificate is not verified";
-        reading.warning(
-            "unverified-tls",
-            place,
-            &section.at("enable.ssl.certificate.verification"),
-            message,
-            Some(help),
-        );
-    }
     KafkaCluster { properties }
 }
 
@@ -90,8 +84,23 @@ fn value(section: &Section<'_>, key: &str, node: &Node) -> Option<String> {
     }
 }
 
-/// Asks librdkafka itself whether it knows the key and takes the value.
-fn accepted(section: &Section<'_>, key: &str, value: &str, key_place: &Place, node: &Node) -> bool {
+/// Reports a setting that is not let through: librdkafka does not know it, or nobody here does.
+fn not_allowed(section: &Section<'_>, key: &str, place: &Place) {
+    let known = ClientConfig::new().create_native_config().is_ok_and(|config| config.get(key).is_ok());
+    if known {
+        let message = format!("`{key}` cannot be set");
+        let help = "only settings are let through that a consumer needs and that are known to be harmless";
+        return section.error("refused-setting", place, key, message, help);
+    }
+    let help = match nearest(key, ALLOWED.iter().copied()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "the names are librdkafka's: see its CONFIGURATION.md".to_owned(),
+    };
+    section.error("unknown-key", place, key, format!("librdkafka has no setting `{key}`"), help);
+}
+
+/// Asks librdkafka itself whether it takes the value.
+fn accepted(section: &Section<'_>, key: &str, value: &str, node: &Node) -> bool {
     // It would read "6s" as 6.
     let whole = !(key.ends_with(".ms") || key.ends_with(".bytes")) || value.trim().parse::<i64>().is_ok();
     let error = match ClientConfig::new().set(key, value).create_native_config() {
@@ -101,15 +110,8 @@ fn accepted(section: &Section<'_>, key: &str, value: &str, key_place: &Place, no
     };
     let from_secret = matches!(&node.value, Value::Text(text) if text.secret);
     match error {
-        Some(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => {
-            let help = match nearest(key, COMMON.iter().copied()) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => "the names are librdkafka's: see its CONFIGURATION.md".to_owned(),
-            };
-            section.error("unknown-key", key_place, key, format!("librdkafka has no setting `{key}`"), help);
-        }
         // librdkafka's own words repeat the value.
-        Some(KafkaError::ClientConfig(_, why, ..)) if !from_secret && !key_is_secret(key) && COMMON.contains(&key) => {
+        Some(KafkaError::ClientConfig(_, why, ..)) if !from_secret && !key_is_secret(key) => {
             section.error("bad-value", &node.place, key, format!("librdkafka refuses `{key}`"), why);
         }
         _ => {

@@ -1,7 +1,9 @@
-//! What is known about librdkafka's settings: those that cannot be set, with the reason, and those that people use.
+//! What is known about librdkafka's settings. Only those of [`ALLOWED`] are let through: what loads code, runs commands,
+//! writes files or undoes what safety needs is refused with the reason, and so is what nobody has thought about yet. A test
+//! holds that every setting of the bundled librdkafka is in one of these lists.
 
 /// Settings that safety needs as they are, or that would run foreign code. The reason is also the way out.
-pub(super) static REFUSED: [(&str, &str); 32] = [
+static REFUSED: &[(&str, &str)] = &[
     ("group.id", "the consumer's `group` says it; without it, the consumer's name is the group"),
     (
         "auto.offset.reset",
@@ -36,20 +38,99 @@ pub(super) static REFUSED: [(&str, &str); 32] = [
     ("ssl.engine.location", "it loads foreign code into the process; give ssl.key.location or ssl.keystore.location"),
     ("ssl.engine.id", "it loads foreign code into the process; give ssl.key.location or ssl.keystore.location"),
     ("ssl.providers", "it loads foreign code into the process"),
-    ("sasl.kerberos.kinit.cmd", "it runs a shell command; Kerberos is not built in: use SCRAM, PLAIN or OAUTHBEARER"),
     (
-        "sasl.oauthbearer.config",
-        "it makes unsecured tokens; set sasl.oauthbearer.method = \"oidc\" with its endpoint, client id and secret",
+        "sasl.kerberos.kinit.cmd",
+        "it runs a shell command; Kerberos is not built in: use SCRAM, PLAIN or a client certificate",
     ),
-    ("enable.sasl.oauthbearer.unsecure.jwt", "it makes unsecured tokens; set sasl.oauthbearer.method = \"oidc\""),
+    ("sasl.oauthbearer.config", "it makes unsecured tokens; use SCRAM, PLAIN or a client certificate"),
+    ("enable.sasl.oauthbearer.unsecure.jwt", "it makes unsecured tokens; use SCRAM, PLAIN or a client certificate"),
     ("test.mock.num.brokers", "it swaps the cluster for a mock: `tidegate demo` has one built in"),
     ("test.mock.broker.rtt", "it swaps the cluster for a mock: `tidegate demo` has one built in"),
     ("statistics.interval.ms", "nothing reads librdkafka's statistics here; lag and the rest are at /metrics"),
     ("log.queue", "librdkafka's log goes to tidegate's own; see [log]"),
+    ("enabled_events", "events are taken by tidegate's own code"),
+    ("topic.blacklist", "a topic that is listed and left out in silence would never be read: take it out of `topics`"),
+    ("group.protocol.type", "the classic protocol knows one; `group.protocol` chooses between the protocols"),
+    ("internal.termination.signal", "it sends signals into the process"),
+    ("api.version.request", "brokers that cannot say their version are too old: they lack what safety needs"),
+    ("api.version.fallback.ms", "brokers that cannot say their version are too old: they lack what safety needs"),
+    ("broker.version.fallback", "brokers that cannot say their version are too old: they lack what safety needs"),
+    ("ssl.ca.certificate.stores", "it is for Windows: give ssl.ca.location"),
+    ("builtin.features", "it says what librdkafka was built with, and changes nothing"),
+    ("interceptors", "it is set by a program, not by a configuration"),
+    ("opaque", "it is set by a program, not by a configuration"),
+    ("default_topic_conf", "it is set by a program, not by a configuration"),
+    ("enable.random.seed", "it is set by a program, not by a configuration"),
 ];
 
-/// Settings that people use: for "did you mean", and safe to show unless their name says that they are secret.
-pub(super) static COMMON: [&str; 59] = [
+/// Whether a key belongs to a family.
+type Family = fn(&str) -> bool;
+
+/// Whole families of settings that cannot be set, by how their names begin or end.
+static REFUSED_FAMILIES: &[(Family, &str)] = &[
+    (
+        |key| key.starts_with("sasl.oauthbearer.") || key.starts_with("https."),
+        "OAUTHBEARER is not built in: use SCRAM, PLAIN or a client certificate",
+    ),
+    (|key| key.ends_with("_cb") || key.ends_with("_callback_data"), "it is set by a program, not by a configuration"),
+    (
+        |key| ["ssl_key", "ssl_certificate", "ssl_ca"].contains(&key),
+        "give it as PEM or as a file: ssl.….pem, ssl.….location",
+    ),
+    (|key| key.starts_with("sasl.kerberos."), "Kerberos is not built in: use SCRAM, PLAIN or a client certificate"),
+    (|key| key.starts_with("test.") || key.starts_with("ut_"), "it is for librdkafka's own tests"),
+    (|key| PRODUCERS.contains(&key), "it is a producer's: tidegate only consumes"),
+];
+
+/// What only producers heed.
+static PRODUCERS: &[&str] = &[
+    "message.copy.max.bytes",
+    "max.in.flight.requests.per.connection",
+    "max.in.flight",
+    "transactional.id",
+    "transaction.timeout.ms",
+    "enable.idempotence",
+    "enable.gapless.guarantee",
+    "queue.buffering.max.messages",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.ms",
+    "linger.ms",
+    "message.send.max.retries",
+    "retries",
+    "queue.buffering.backpressure.threshold",
+    "compression.codec",
+    "compression.type",
+    "compression.level",
+    "batch.num.messages",
+    "batch.size",
+    "delivery.report.only.error",
+    "sticky.partitioning.linger.ms",
+    "request.required.acks",
+    "acks",
+    "request.timeout.ms",
+    "message.timeout.ms",
+    "delivery.timeout.ms",
+    "queuing.strategy",
+    "produce.offset.report",
+    "partitioner",
+    "msg_order_cmp",
+    // Heeded by nobody any more.
+    "topic.metadata.refresh.fast.cnt",
+    "topic.metadata.refresh.sparse",
+    "socket.blocking.max.ms",
+    "reconnect.backoff.jitter.ms",
+    "topic.metadata.propagation.max.ms",
+];
+
+/// Why a setting cannot be set, where it is known to be one of those.
+pub(super) fn refused(key: &str) -> Option<&'static str> {
+    let single = REFUSED.iter().find(|(refused, _)| *refused == key).map(|(_, reason)| *reason);
+    single.or_else(|| REFUSED_FAMILIES.iter().find(|(family, _)| family(key)).map(|(_, reason)| *reason))
+}
+
+/// What is let through: who the brokers are, how they are spoken to, membership, fetching, the client's log. These files
+/// are only read as certificates, keys and revocation lists. Safe to show unless their name says that they are secret.
+pub(super) static ALLOWED: &[&str] = &[
     "bootstrap.servers",
     "metadata.broker.list",
     "client.id",
@@ -60,12 +141,6 @@ pub(super) static COMMON: [&str; 59] = [
     "sasl.mechanisms",
     "sasl.username",
     "sasl.password",
-    "sasl.oauthbearer.method",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.extensions",
-    "sasl.oauthbearer.token.endpoint.url",
     "ssl.ca.location",
     "ssl.ca.pem",
     "ssl.certificate.location",
@@ -102,6 +177,14 @@ pub(super) static COMMON: [&str; 59] = [
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
     "broker.address.family",
+    "socket.max.fails",
+    "broker.address.ttl",
+    "api.version.request.timeout.ms",
+    "metadata.recovery.strategy",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "topic.metadata.refresh.fast.interval.ms",
+    "coordinator.query.interval.ms",
+    "enable.metrics.push",
     "connections.max.idle.ms",
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
@@ -109,4 +192,6 @@ pub(super) static COMMON: [&str; 59] = [
     "retry.backoff.max.ms",
     "debug",
     "log_level",
+    "log.connection.close",
+    "log.thread.name",
 ];

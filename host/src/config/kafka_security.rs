@@ -21,12 +21,26 @@ pub(super) fn check(section: &Section<'_>, place: &Place, properties: &BTreeMap<
     }
     let mechanism = get("sasl.mechanism").or_else(|| get("sasl.mechanisms")).unwrap_or("GSSAPI");
     if protocol.starts_with("sasl_") && mechanism.eq_ignore_ascii_case("GSSAPI") {
-        let help = "set \"sasl.mechanism\" to PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER";
+        let help = "set \"sasl.mechanism\" to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512";
         error("not-built-in", "sasl.mechanism", "Kerberos (GSSAPI, the default mechanism) is not built in", help);
+    }
+    if mechanism.eq_ignore_ascii_case("OAUTHBEARER") {
+        let help = "set \"sasl.mechanism\" to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or use a client certificate";
+        error("not-built-in", "sasl.mechanism", "OAUTHBEARER is not built in", help);
     }
     if protocol == "sasl_plaintext" && mechanism.eq_ignore_ascii_case("PLAIN") {
         let help = "use SASL_SSL, or a SCRAM mechanism";
         let message = "the password crosses the network in clear text";
         section.reading.warning("clear-text-password", place, &section.at("sasl.mechanism"), message, Some(help));
+    }
+    let encrypted = protocol.ends_with("ssl");
+    for (key, off) in
+        [("enable.ssl.certificate.verification", "false"), ("ssl.endpoint.identification.algorithm", "none")]
+    {
+        if encrypted && get(key).is_some_and(|value| value.eq_ignore_ascii_case(off)) {
+            let help = "anybody on the way can read and change the messages; give ssl.ca.location instead";
+            let message = "it is not verified that the broker's certificate is the broker's";
+            section.reading.warning("unverified-tls", place, &section.at(key), message, Some(help));
+        }
     }
 }

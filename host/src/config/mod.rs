@@ -8,6 +8,7 @@ mod diagnostic;
 mod document;
 mod excerpt;
 mod guard;
+mod http;
 mod include;
 mod interpolate;
 mod kafka;

@@ -1,16 +1,13 @@
 //! The top of the configuration.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::collections::BTreeMap;
 
 use super::{
-    Config, ConfigError, Http, Loaded, Log, Severity, consumer, cross, database,
+    Config, ConfigError, Loaded, Log, Severity, consumer, cross, database,
     document::{Place, Reading, Table, Value},
-    kafka, schema,
+    http, kafka, schema,
     section::Section,
 };
-
-/// Where HTTP listens, unless said otherwise.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9464);
 
 /// Turns the raw form into the valid one.
 ///
@@ -33,7 +30,7 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         file: None,
         databases: named(&root, "database", database::read),
         kafka: named(&root, "kafka", kafka::read),
-        http: http(&root),
+        http: http::read(&root),
         log: log(&root),
         plugin_cache: plugin_cache(&root),
         consumers: vec![],
@@ -83,39 +80,6 @@ fn named<T>(
         }
     }
     out
-}
-
-fn http(root: &Section<'_>) -> Http {
-    let Some(section) = root.section("http", &schema::HTTP) else { return Http { listen: Some(LISTEN) } };
-    let Some(text) = section.text("listen") else { return Http { listen: Some(LISTEN) } };
-    if text.value == "off" {
-        return Http { listen: None };
-    }
-    let address = match text.value.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => text.value.clone(),
-    };
-    match address.parse::<SocketAddr>() {
-        Ok(listen) => {
-            if !listen.ip().is_loopback() {
-                let help = "it shows topics, lag and error texts, and has no password: keep it on 127.0.0.1, or let a firewall or network policy guard it";
-                let message = format!("{listen} can be reached from other machines");
-                root.reading.warning("not-loopback", &text.place, &section.at("listen"), &message, Some(help));
-            }
-            Http { listen: Some(listen) }
-        }
-        Err(_) => {
-            let message = format!("{} is no address to listen on", text.shown());
-            section.error(
-                "bad-value",
-                &text.place,
-                "listen",
-                message,
-                "write ADDRESS:PORT such as \"127.0.0.1:9464\", or \"off\"",
-            );
-            Http { listen: None }
-        }
-    }
 }
 
 fn plugin_cache(root: &Section<'_>) -> Option<std::path::PathBuf> {

@@ -24,7 +24,9 @@ pub(super) static ROOT: Section = Section {
     keys: &["include", "database", "kafka", "http", "log", "plugins", "consumer"],
 };
 pub(super) static DATABASE: Section = Section { name: "a database", keys: &["url", "url_file"] };
-pub(super) static HTTP: Section = Section { name: "http", keys: &["listen"] };
+pub(super) static HTTP: Section =
+    Section { name: "http", keys: &["listen", "token", "token_file", "tls", "allow_plaintext_beyond_loopback"] };
+pub(super) static TLS: Section = Section { name: "tls", keys: &["cert_file", "key_file"] };
 pub(super) static LOG: Section = Section { name: "log", keys: &["format", "filter"] };
 pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache"] };
 pub(super) static CONSUMER: Section = Section {
@@ -65,10 +67,11 @@ pub(super) static TRANSITION: Section =
     Section { name: "transition", keys: &["column", "initial", "allow", "on_refused"] };
 
 /// Every section.
-pub(super) static ALL: [&Section; 14] = [
+pub(super) static ALL: [&Section; 15] = [
     &ROOT,
     &DATABASE,
     &HTTP,
+    &TLS,
     &LOG,
     &PLUGINS,
     &CONSUMER,

@@ -159,6 +159,17 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// true or false.
+    pub(super) fn boolean(&self, key: &'static str, default: bool) -> bool {
+        let Some(node) = self.node(key) else { return default };
+        match &node.value {
+            Value::Boolean(value) => *value,
+            Value::Text(text) if text.from_environment && text.text == "true" => true,
+            Value::Text(text) if text.from_environment && text.text == "false" => false,
+            _ => self.bad_type(key, node, "true or false").unwrap_or(default),
+        }
+    }
+
     /// A duration within a range.
     pub(super) fn duration(
         &self,

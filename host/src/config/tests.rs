@@ -6,7 +6,9 @@ use std::{collections::BTreeSet, path::Path};
 use super::{Config, ConfigError, Dialect, Loaded, OlderThanRetention, Start, schema};
 use crate::merge::{Guard, Merge, OnRefused, Operation};
 
+mod kafka_properties;
 mod mistakes;
+mod property;
 mod reference;
 mod secrets;
 

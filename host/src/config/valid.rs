@@ -80,8 +80,22 @@ impl fmt::Debug for KafkaCluster {
 /// The HTTP side.
 #[derive(Clone, Debug)]
 pub struct Http {
-    /// Loopback by default; `None` = off.
+    /// Loopback by default; `None` = off. Beyond loopback only with [`Self::tls`], or where the file says in so many
+    /// words that plain text is meant.
     pub listen: Option<SocketAddr>,
+    /// What whoever changes something must show; `None` = nothing can be changed.
+    pub token: Option<Secret>,
+    /// Files that make it HTTPS.
+    pub tls: Option<Tls>,
+}
+
+/// A certificate and its key, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate, and those between it and the authority's.
+    pub cert_file: PathBuf,
+    /// The private key.
+    pub key_file: PathBuf,
 }
 
 /// How to log.

@@ -1,6 +1,6 @@
 //! The host as `tidegate run` starts it, in this process.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
 use super::error::DemoError;
 use crate::{
@@ -23,12 +23,12 @@ impl Host {
             let store = store::open(database).map_err(|e| DemoError::Host(e.to_string()))?;
             store.migrate().await.map_err(|e| DemoError::Host(format!("migrate {}: {e}", store.place())))?;
         }
-        let listen = config.http.listen;
+        let http = config.http.clone();
         let app = App::start(config).map_err(|e| DemoError::Host(e.to_string()))?;
-        let view = http::View { health: app.health().clone(), metrics: Arc::clone(app.metrics()) };
-        let server = match listen {
+        let view = http::View::of(&app, http.token);
+        let server = match http.listen {
             None => None,
-            Some(address) => Some(http::Server::start(address, view).await.map_err(|e| {
+            Some(address) => Some(http::Server::start(address, None, view).await.map_err(|e| {
                 DemoError::Usage(format!("cannot listen on {address} ({e}): choose another address with --listen"))
             })?),
         };

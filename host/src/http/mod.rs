@@ -1,12 +1,17 @@
-//! What a host shows of itself: `/livez`, `/readyz`, `/metrics` and a status page at `/`. Nothing here changes anything.
+//! What a host shows of itself: `/livez`, `/readyz`, `/metrics`, `/v1/consumers` and a status page at `/`, for everybody
+//! who can reach it. What changes something, below `/v1`, needs a token.
 
+mod admin;
 mod page;
 mod serve;
+mod tls;
+mod token;
 
 use std::sync::Arc;
 
 use axum::{
     Router,
+    body::HttpBody,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
@@ -14,8 +19,17 @@ use axum::{
     routing::get,
 };
 pub use serve::Server;
+pub use tls::load as load_tls;
 
-use crate::{health::Health, metrics::Metrics};
+use crate::{
+    app::{App, Control},
+    config::Secret,
+    health::Health,
+    metrics::Metrics,
+};
+
+/// Bytes of a request's body. None is read, but a client may send an empty JSON object or the like.
+const BODY: u64 = 4 << 10;
 
 /// What there is to show.
 #[derive(Clone, Debug)]
@@ -24,6 +38,19 @@ pub struct View {
     pub health: Health,
     /// What it has done.
     pub metrics: Arc<Metrics>,
+    /// Where orders go.
+    pub control: Control,
+    /// What who gives orders must show; `None` = there are none.
+    pub token: Option<Secret>,
+}
+
+impl View {
+    /// Of this application.
+    #[must_use]
+    pub fn of(app: &App, token: Option<Secret>) -> Self {
+        let (health, metrics, control) = (app.health().clone(), Arc::clone(app.metrics()), app.control().clone());
+        Self { health, metrics, control, token }
+    }
 }
 
 /// All paths. `loopback` = listening on a loopback address only.
@@ -33,7 +60,9 @@ fn router(view: View, loopback: bool) -> Router {
         .route("/livez", get(live))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .merge(admin::routes())
         .with_state(view)
+        .layer(middleware::from_fn(small_bodies_only))
         .layer(middleware::from_fn_with_state(loopback, local_names_only))
         .layer(middleware::map_response(harden))
 }
@@ -82,6 +111,14 @@ async fn local_names_only(State(loopback): State<bool>, request: Request, next: 
             (StatusCode::MISDIRECTED_REQUEST, "only the loopback address is answered here\n").into_response()
         }
         _ => next.run(request).await,
+    }
+}
+
+/// Refuses a body that is long, or of a length that nobody has said, before a byte of it is read.
+async fn small_bodies_only(request: Request, next: Next) -> Response {
+    match request.body().size_hint().upper() {
+        Some(bytes) if bytes <= BODY => next.run(request).await,
+        _ => (StatusCode::PAYLOAD_TOO_LARGE, "no request here needs a body\n").into_response(),
     }
 }
 

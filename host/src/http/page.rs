@@ -28,7 +28,7 @@ pub(super) fn render(consumers: &[ConsumerReport], live: bool, outcomes: impl Fn
         one(&mut html, consumer, outcomes(&consumer.consumer));
     }
     html.push_str("<p class=\"note\">Since this process started. The database's own figures: <code>tidegate status</code>. \
-         For machines: <a href=\"/metrics\">/metrics</a>, <a href=\"/readyz\">/readyz</a>, <a href=\"/livez\">/livez</a>.</p></html>\n");
+         For machines: <a href=\"/v1/consumers\">/v1/consumers</a>, <a href=\"/metrics\">/metrics</a>, <a href=\"/readyz\">/readyz</a>, <a href=\"/livez\">/livez</a>.</p></html>\n");
     html
 }
 
@@ -39,9 +39,10 @@ fn one(html: &mut String, consumer: &ConsumerReport, outcomes: Outcomes) {
         outcomes.last_progress.map_or_else(|| "no progress yet".to_owned(), |at| format!("last progress {at}"));
     let _ = write!(
         html,
-        "<h2>{} · <span class=\"{class}\">{}</span></h2><p class=\"note\">{progress}</p>",
+        "<h2>{} · <span class=\"{class}\">{}</span></h2><p class=\"note\">{progress} · lanes: {}</p>",
         escape(&consumer.consumer),
-        consumer.phase
+        consumer.phase,
+        consumer.lanes.iter().map(|lane| lane.state).collect::<Vec<_>>().join(", ")
     );
     for reason in &consumer.reasons {
         let _ = write!(html, "<p class=\"bad\">{}: {}</p>", escape(&reason.about), escape(&reason.text));

@@ -23,6 +23,14 @@ pub enum FaultKind {
         /// What it is, with its article.
         what: String,
     },
+    /// The ledger, or one of its sisters, under whatever spelling the configuration has it.
+    #[error(
+        "{table} is tidegate's own table, which is written by the host alone; a target is a table of your business"
+    )]
+    OwnTable {
+        /// The table.
+        table: String,
+    },
     /// No such column.
     #[error("{table} has no column {column}; correct the name, or add the column in a migration")]
     NoColumn {

@@ -190,22 +190,57 @@ fn fit_text(text: String, limit: Option<u32>) -> Result<String, String> {
 fn fit_json(text: String, binary: bool) -> Result<String, String> {
     // Skips over the text without building it, at any depth.
     serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|error| format!("is no JSON: {error}"))?;
-    if binary && holds_nul(&text) {
-        return Err("contains \\u0000, which jsonb does not hold".into());
+    if depth(&text) > DEEPEST {
+        return Err(format!("is nested deeper than {DEEPEST}, which exhausts the database's stack"));
+    }
+    if let Some(why) = not_for_jsonb(&text).filter(|_| binary) {
+        return Err(why.into());
     }
     Ok(text)
 }
 
-/// Whether a valid JSON text escapes a NUL. A backslash that is itself escaped starts no escape.
-fn holds_nul(text: &str) -> bool {
-    let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(|&b| b == b'\\') {
-        if rest[at..].starts_with(b"\\u0000") {
-            return true;
+/// Lists and objects within each other. PostgreSQL's parser needs stack for each; so does whoever reads it.
+const DEEPEST: usize = 500;
+
+/// How deep a valid JSON text is nested.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
         }
-        rest = rest.get(at + 2..).unwrap_or_default();
     }
-    false
+    deepest
+}
+
+/// What jsonb does not hold of a valid JSON text: an escaped NUL, or half of a surrogate pair. A backslash that is itself
+/// escaped starts no escape.
+fn not_for_jsonb(text: &str) -> Option<&'static str> {
+    let mut rest = text.as_bytes();
+    let code = |at: &[u8]| {
+        let digits = at.strip_prefix(b"\\u").and_then(|digits| digits.get(..4))?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    while let Some(at) = rest.iter().position(|&b| b == b'\\') {
+        rest = &rest[at..];
+        let skipped = match code(rest) {
+            Some(0) => return Some("contains \\u0000, which jsonb does not hold"),
+            Some(0xd800..=0xdbff) if code(&rest[6..]).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => 12,
+            Some(0xd800..=0xdfff) => return Some("contains half of a surrogate pair, which jsonb does not hold"),
+            Some(_) => 6,
+            None => 2,
+        };
+        rest = rest.get(skipped..).unwrap_or_default();
+    }
+    None
 }
 
 impl ColumnType {
@@ -323,6 +358,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_nested_too_deep_is_refused_and_brackets_in_texts_do_not_count() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        for (text, expected) in [("1", 0), ("[{}, [\"]\\\"[[[\"]]", 2), ("{\"[\":{\"\\\\\":[]}}", 3)] {
+            assert_eq!(depth(text), expected, "{text}");
+        }
+        for binary in [false, true] {
+            let column = || ColumnType::Json { binary };
+            assert!(fits(column(), Value::Json(nested(DEEPEST))).is_ok());
+            let error = fits(column(), Value::Json(nested(DEEPEST + 1))).unwrap_err();
+            assert!(error.contains("nested deeper"), "{error}");
+        }
+    }
+
+    #[test]
     fn nothing_is_rounded_cut_or_guessed() {
         use ColumnType as C;
         let refused = [
@@ -349,6 +398,17 @@ mod tests {
         }
         // Looks like an escaped NUL, but is a backslash and four digits.
         assert!(fits(C::Json { binary: true }, Value::Json(r#""\\u0000""#.into())).is_ok());
+        for (json, holds) in [
+            (r#""\ud83e\udd80""#, true),
+            (r#""\uD83E\uDD80x\n""#, true),
+            (r#""\ud83e""#, false),
+            (r#""\udd80\ud83e""#, false),
+            (r#""\ud83e\u0041""#, false),
+            (r#""\\ud83e""#, true),
+        ] {
+            assert_eq!(fits(C::Json { binary: true }, Value::Json(json.into())).is_ok(), holds, "{json}");
+            assert!(fits(C::Json { binary: false }, Value::Json(json.into())).is_ok(), "{json}");
+        }
         assert!(fits(C::Text(Some(3)), text("ééé")).is_ok());
     }
 

@@ -28,6 +28,10 @@ pub(super) fn parse_date(text: &str) -> Result<i32, String> {
         return Err(bad());
     }
     let date: civil::Date = text.parse().map_err(|_| bad())?;
+    // PostgreSQL knows no year 0.
+    if date.year() < 1 {
+        return Err(bad());
+    }
     let days = date.since((jiff::Unit::Day, civil::Date::constant(1970, 1, 1))).map_err(|_| bad())?;
     Ok(days.get_days())
 }

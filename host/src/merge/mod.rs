@@ -13,6 +13,7 @@ mod fold;
 mod instant;
 pub mod model;
 mod number;
+mod own;
 #[cfg(test)]
 mod property;
 mod resolve;
@@ -32,6 +33,7 @@ pub use fit::{BAD_VALUE, read_text, type_change};
 pub use fold::{Folded, Mark, Row, fold};
 pub(crate) use instant::date_text;
 pub(crate) use number::plain_digits;
+pub use own::is_own_table;
 pub use resolve::resolve;
 pub use share::{check_together, table_ranks};
 pub use spec::{ColumnSpec, Guard, Merge, OnRefused, Operation, TableName, TargetSpec};

@@ -3,7 +3,7 @@
 
 use super::{
     Collation, Column, ColumnInfo, ColumnType, FaultKind, Guard, Merge, Operation, SoftDelete, SoftKind, TableInfo,
-    TableKind, Target, TargetFault, TargetSpec, UniqueIndex,
+    TableKind, Target, TargetFault, TargetSpec, UniqueIndex, is_own_table,
 };
 
 const MINOR_UNITS: &str = "store amounts as INTEGER minor units and times as INTEGER microseconds";
@@ -18,6 +18,10 @@ pub fn resolve(spec: &TargetSpec, info: &TableInfo) -> Result<Target, Vec<Target
     check.declaration();
     if let TableKind::Other(what) = &info.kind {
         check.fault(FaultKind::Table { table: info.table.to_string(), what: what.clone() });
+    }
+    // SQLite finds a table under any spelling: the catalog's name counts.
+    if is_own_table(&info.table.name) {
+        check.fault(FaultKind::OwnTable { table: info.table.to_string() });
     }
     let columns: Vec<Option<Column>> = spec.columns.iter().map(|c| check.column(&c.name)).collect();
     check.key();

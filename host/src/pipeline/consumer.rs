@@ -66,6 +66,8 @@ pub struct Parts {
     pub context: Arc<EvaluateContext>,
     /// Where evaluating runs.
     pub pool: Arc<ComputePool>,
+    /// While true, it takes no records, and stays in its group.
+    pub paused: watch::Receiver<bool>,
     /// Where it reports its state.
     pub health: Arc<ConsumerHealth>,
     /// Where it counts.
@@ -129,6 +131,7 @@ impl Consumer {
             metrics: parts.metrics,
             dead_letters: DeadLetterLog::default(),
             phase: phases,
+            paused: parts.paused,
             failures,
         });
         let mut running = Running {

@@ -52,6 +52,8 @@ pub(super) struct Shared {
     pub(super) metrics: ConsumerMetrics,
     pub(super) dead_letters: DeadLetterLog,
     pub(super) phase: watch::Receiver<Phase>,
+    /// Whether an operator wants no records taken.
+    pub(super) paused: watch::Receiver<bool>,
     /// Where a lane says why the consumer must stop.
     pub(super) failures: mpsc::UnboundedSender<String>,
 }
@@ -79,6 +81,21 @@ pub(super) enum GiveUp {
 impl Shared {
     pub(super) fn phase(&self) -> Phase {
         *self.phase.borrow()
+    }
+
+    /// While paused what is queued stays queued; the poll thread keeps the place in the group.
+    pub(super) fn is_paused(&self) -> bool {
+        *self.paused.borrow()
+    }
+
+    /// Resolves when the consumer may go on, or stops.
+    pub(super) async fn resumed(&self) {
+        let (mut paused, mut phase) = (self.paused.clone(), self.phase.clone());
+        tokio::select! {
+            // An error means that nobody is left who could pause it.
+            _ = paused.wait_for(|paused| !paused) => {}
+            _ = phase.wait_for(|phase| *phase != Phase::Running) => {}
+        }
     }
 
     pub(super) fn tips(&self) -> MutexGuard<'_, Tips> {

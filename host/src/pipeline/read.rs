@@ -29,6 +29,10 @@ pub(super) fn read(
     permits: &Arc<Semaphore>,
 ) {
     while shared.phase() == Phase::Running && !out.is_closed() {
+        if shared.is_paused() {
+            runtime.block_on(shared.resumed());
+            continue;
+        }
         // Invariant 11: the permit comes first, so a batch in memory always has one.
         let Ok(permit) = runtime.block_on(Arc::clone(permits).acquire_owned()) else { return };
         if shared.phase() != Phase::Running {

@@ -7,7 +7,7 @@ const WRONG_USER: [&str; 2] = ["28000", "28P01"];
 /// invalid_catalog_name: the server answered, and has no such database.
 const NO_DATABASE: &str = "3D000";
 /// insufficient_privilege: while connecting, the right to connect.
-const NO_RIGHT: &str = "42501";
+pub(super) const NO_RIGHT: &str = "42501";
 
 /// Which part of the work an error came from: it decides whether a record can be to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,6 +91,12 @@ impl StoreError {
         Self { class: Class::Transient, ..Self::fatal(statement, context, message) }
     }
 
+    /// Something that exists where this role may not look, or that it may not do.
+    #[must_use]
+    pub(super) fn no_right(statement: Statement, context: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { sqlstate: Some(NO_RIGHT.to_owned()), ..Self::fatal(statement, context, way_out) }
+    }
+
     /// A target's table that is not there. `hint` follows "correct `table = …`".
     #[must_use]
     pub(super) fn no_table(name: &TableName, hint: &str) -> Self {
@@ -98,11 +104,16 @@ impl StoreError {
         Self::fatal(Statement::Catalog, format!("table {name}"), text)
     }
 
-    /// Whether the server answered and refuses what the configuration's `url` asks for: in which words, and the way out.
-    /// Anything else while connecting is the environment's.
+    /// Whether the server answered and refuses what the configuration's `url` asks for, or the role that it names a right:
+    /// in which words, and the way out. Anything else while connecting is the environment's.
     #[must_use]
     pub fn refused(&self) -> Option<(&'static str, &'static str)> {
-        let code = self.sqlstate.as_deref().filter(|_| self.statement == Statement::Connect)?;
+        let code = self.sqlstate.as_deref()?;
+        if self.statement != Statement::Connect {
+            // Where target rows are written, a policy may have refused one of them.
+            let ours = code == NO_RIGHT && !self.statement.carries_target_rows();
+            return ours.then_some(("the database refuses this role a right", "have the tables' owner grant it"));
+        }
         match code {
             code if WRONG_USER.contains(&code) => Some((
                 "the database refuses this user",
@@ -149,6 +160,9 @@ mod tests {
         assert!(what.contains("no such database") && way_out.contains("CREATE DATABASE"), "{what}: {way_out}");
         assert_eq!(error(Statement::Connect, "57P03").refused(), None, "it is starting up");
         assert_eq!(error(Statement::Write, "42501").refused(), None, "a row's own fault");
+        let (what, _) = error(Statement::Report, "42501").refused().expect("refused");
+        assert_eq!(what, "the database refuses this role a right");
+        assert_eq!(error(Statement::Report, "42P01").refused(), None);
         assert_eq!(StoreError::transient(Statement::Connect, "c", "connection refused").refused(), None);
     }
 

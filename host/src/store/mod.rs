@@ -45,7 +45,7 @@ pub use write::REFUSED_BY_DATABASE;
 use crate::{
     config::{Database, Dialect},
     identity::ConsumerName,
-    merge::{TableInfo, TableName},
+    merge::{TableInfo, TableName, Target},
 };
 
 /// A database that holds ledgers and targets. Cheap to share; every lane has a connection of its own.
@@ -74,6 +74,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Where there is no such table (fatal), or it cannot be read.
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError>;
+    /// What the role that we connect as lacks for a consumer of these targets, as statements to issue; none = nothing. A
+    /// database without roles lacks nothing.
+    async fn missing_grants(&self, targets: &[Target]) -> Result<Vec<String>, StoreError> {
+        let _ = targets;
+        Ok(vec![])
+    }
     /// Every registered consumer, or the one named, by name.
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError>;
     /// Where one consumer stands, cheaply; `None` where it never ran.

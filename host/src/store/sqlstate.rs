@@ -11,7 +11,8 @@ pub(crate) fn class(code: &str) -> Class {
         "2200H" => Class::Fatal,
         // The prepared plan no longer fits the table: fresh statements will.
         CACHED_PLAN => Class::Transient,
-        "42501" | "44000" | "54000" => Class::Poison,
+        // 54001: a text that is nested too deep, or a row whose triggers call each other.
+        "42501" | "44000" | "54000" | "54001" => Class::Poison,
         "55P03" | "55006" | "25006" | "25P03" | "26000" => Class::Transient,
         // The database was dropped.
         "57P04" => Class::Fatal,
@@ -45,7 +46,7 @@ mod tests {
         for code in ["23000", "23001", "23502", "23503", "23505", "23514", "23P01"] {
             assert_eq!(class(code), Class::Poison, "{code}");
         }
-        for code in ["44000", "P0001", "P0002", "P0003", "P0004", "54000"] {
+        for code in ["44000", "P0001", "P0002", "P0003", "P0004", "54000", "54001"] {
             assert_eq!(class(code), Class::Poison, "{code}");
         }
     }

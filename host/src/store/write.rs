@@ -223,7 +223,12 @@ pub(super) async fn carefully(
     }
     // A missing grant would refuse every record: only where a neighbour passes is it the record's own fault.
     match progress.privilege.take() {
-        Some(error) if !progress.wrote => Err(work.failed(StoreError { class: Class::Fatal, ..error })),
+        Some(error) if !progress.wrote => {
+            let way_out = "the database role may write none of these rows: `tidegate check --online` names the GRANT that \
+                           is missing, or a row policy refuses them all (docs/database-roles.md)";
+            let message = format!("{}; {way_out}", error.message);
+            Err(work.failed(StoreError { class: Class::Fatal, message, ..error }))
+        }
         _ => Ok(progress),
     }
 }

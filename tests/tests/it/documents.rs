@@ -108,8 +108,11 @@ fn links_lead_somewhere() {
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
+        "SECURITY.md",
         "docs/checks.md",
+        "docs/database-roles.md",
         "docs/demo.md",
+        "docs/http.md",
         "docs/first-plugin.md",
         "docs/mutations.md",
         "plugins/README.md",
@@ -139,6 +142,22 @@ fn sources(folder: &Path, into: &mut String) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             into.push_str(&fs::read_to_string(path).unwrap());
         }
+    }
+}
+
+#[test]
+fn what_security_promises_is_tested() {
+    let root = checkout();
+    let mut code = String::new();
+    for folder in ["host/src", "tests/tests"] {
+        sources(&root.join(folder), &mut code);
+    }
+    let text = fs::read_to_string(root.join("SECURITY.md")).unwrap();
+    let words = text.split('`').skip(1).step_by(2);
+    let tests: Vec<&str> = words.filter(|word| word.matches('_').count() >= 3 && !word.contains(['=', '.'])).collect();
+    assert!(tests.len() >= 6, "{tests:?}");
+    for test in tests {
+        assert!(code.contains(&format!("fn {test}(")), "there is no test {test}");
     }
 }
 

@@ -100,7 +100,7 @@ impl<D: Sql> Scene<D> {
             file: None,
             databases: BTreeMap::from([("main".to_owned(), self.store())]),
             kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),
-            http: Http { listen: None },
+            http: Http { listen: None, token: None, tls: None },
             log: Log { json: false, filter: "warn".to_owned() },
             plugin_cache: None,
             consumers: consumers.iter().map(|wanted| self.settings(wanted)).collect(),

@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accounts;
+mod admin;
 mod apart;
 mod bad_guests;
 mod brokers;
@@ -11,6 +12,7 @@ mod check_online;
 mod crash;
 mod cuts;
 mod database_restart;
+mod database_roles;
 mod demo;
 mod disk_full;
 mod documented_commands;
@@ -40,6 +42,7 @@ mod postgres_store;
 mod promotion;
 mod recovery;
 mod run_command;
+mod secrets;
 mod seek;
 mod store;
 mod volume;

@@ -195,6 +195,7 @@ impl Scene {
                 max_broken: usize::from(POISON_PER_BATCH),
             }),
             pool: Arc::clone(&self.pool),
+            paused: tokio::sync::watch::channel(false).1,
             health: ConsumerHealth::new(consumer(), 1),
             metrics: Metrics::new().consumer(&consumer()),
         };

@@ -483,11 +483,29 @@ fn a_version_that_two_targets_share() {
 fn an_address_that_is_none_and_one_that_is_open() {
     let http = |listen: &str| format!("[http]\nlisten = \"{listen}\"\n{GOOD}");
     holds(&said(&http("9464")), &["\"9464\" is no address to listen on", "\"127.0.0.1:9464\", or \"off\""]);
-    let loaded = parse(&http("0.0.0.0:9464")).unwrap();
-    assert_eq!(loaded.warnings[0].kind, "not-loopback");
-    assert!(loaded.warnings[0].to_string().contains("can be reached from other machines"));
+    let open = said(&http("0.0.0.0:9464"));
+    holds(&open, &["error[not-loopback]", "can be reached from other machines", "allow_plaintext_beyond_loopback"]);
+    for word in ["allow_plaintext_beyond_loopback = true", "tls = { cert_file = \"a\", key_file = \"b\" }"] {
+        let loaded = parse(&http("[::]:9464").replace("[http]", &format!("[http]\n{word}"))).unwrap();
+        assert_eq!((loaded.warnings, loaded.config.http.listen), (vec![], Some("[::]:9464".parse().unwrap())));
+    }
+    let half = http("[::]:9464").replace("[http]", "[http]\ntls = { cert_file = \"a\" }");
+    holds(&said(&half), &["tls needs `key_file`"]);
     assert_eq!(parse(&http("off")).unwrap().config.http.listen, None);
     assert_eq!(parse(&http("localhost:1")).unwrap().config.http.listen, Some("127.0.0.1:1".parse().unwrap()));
+}
+
+#[test]
+fn a_token_that_keeps_nobody_out() {
+    let http = |keys: &str| format!("[http]\n{keys}\n{GOOD}");
+    for token in ["", "short", "a token with blanks in it", "sixteen\\tand more", "pässwörter-are-no-tokens"] {
+        let said = said(&http(&format!("token = \"{token}\"")));
+        holds(&said, &["error[bad-value]: this is no token that could keep anybody out", "openssl rand -hex 32"]);
+        assert!(token.is_empty() || !said.contains(token), "{said}");
+    }
+    holds(&said(&http("token = \"0123456789abcdef\"\ntoken_file = \"t\"")), &["error[both-given]"]);
+    holds(&said(&http("token_file = \"not-there\"")), &["error[unreadable-secret]", "not-there"]);
+    assert!(parse(&http("token = \"0123456789abcdef\"")).unwrap().config.http.token.is_some());
 }
 
 #[test]

@@ -4,18 +4,26 @@ use super::*;
 
 const REFERENCE: &str = include_str!("../../../../config/reference.toml");
 
-/// The reference with its other way to say where a database is: a file, which only a real system has.
-fn with_the_file() -> String {
-    let one = "url = \"sqlite://archive.db\"\n";
-    let other = "# url_file = \"/run/secrets/archive\"";
-    assert!(REFERENCE.contains(one) && REFERENCE.contains(other));
-    REFERENCE.replace(one, "").replace(other, "url_file = \"secret\"")
+/// The reference with what it only shows: files, which only a real system has, and secrets.
+fn with_the_files() -> String {
+    let mut text = REFERENCE.to_owned();
+    for (from, to) in [
+        ("url = \"sqlite://archive.db\"\n", ""),
+        ("# url_file = \"/run/secrets/archive\"", "url_file = \"secret\""),
+        ("# tls = {", "tls = {"),
+        ("# token_file = \"/run/secrets/tidegate-token\"", "token_file = \"token\""),
+    ] {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    text
 }
 
 fn reference() -> Loaded {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("secret"), "postgres://tidegate@localhost/archive\n").unwrap();
-    super::super::parse(&with_the_file(), &folder.path().join("reference.toml"), &|_| None).unwrap()
+    std::fs::write(folder.path().join("token"), "0123456789abcdef\n").unwrap();
+    super::super::parse(&with_the_files(), &folder.path().join("reference.toml"), &|_| None).unwrap()
 }
 
 #[test]
@@ -26,9 +34,10 @@ fn it_loads_as_it_stands() {
 
 #[test]
 fn every_key_of_every_section_is_in_it() {
-    let text = with_the_file();
+    let text = with_the_files();
     for section in schema::ALL {
-        for key in section.keys {
+        // Of `token` and `token_file` only one can be given.
+        for key in section.keys.iter().filter(|key| **key != "token") {
             let told = |line: &str| {
                 let line = line.trim_start_matches(['[', ' ']);
                 line.starts_with(&format!("{key} ="))
@@ -57,6 +66,9 @@ fn it_loads_and_shows_the_defaults() {
     assert_eq!((shown.queue_bytes, shown.revoke_deadline), (small.queue_bytes, small.revoke_deadline));
     assert_eq!(shown.lanes, parse(&with("lanes = 2", "")).unwrap().config.consumers[0].lanes);
     assert_eq!(loaded.config.http.listen, good().http.listen);
+    assert_eq!(loaded.config.http.token.as_ref().map(|token| token.expose()), Some("0123456789abcdef"));
+    assert!(loaded.config.http.tls.is_some_and(|tls| tls.key_file.ends_with("tls.key")));
+    assert!(good().http.token.is_none() && good().http.tls.is_none());
     assert_eq!((loaded.config.log.json, &loaded.config.log.filter), (good().log.json, &good().log.filter));
     assert_eq!(loaded.config.databases["archive"].url.expose(), "postgres://tidegate@localhost/archive");
     assert!(loaded.config.plugin_cache.is_some_and(|folder| folder.ends_with("plugin-cache")));

@@ -28,11 +28,23 @@ impl Lane {
         .bind(sql::table(name));
         let rows = self.rows(Statement::Catalog, CONTEXT, query).await?;
         let Some(row) = rows.first() else {
-            return Err(StoreError::no_table(name, " (names are case-sensitive here)"));
+            return match self.hidden_schema(&name.name).await? {
+                Some((schema, role)) => {
+                    let text = format!(
+                        "it lies in schema {schema}, which this role may not use: GRANT USAGE ON SCHEMA {schema} TO {role}"
+                    );
+                    Err(StoreError::no_right(Statement::Catalog, format!("table {name}"), text))
+                }
+                None => Err(StoreError::no_table(name, " (names are case-sensitive here)")),
+            };
         };
         let oid: i64 = get(row, 0)?;
         let kind = table_kind(get(row, 3)?, get(row, 4)?, get(row, 5)?, get(row, 7)?);
         let table = TableName { schema: Some(get(row, 1)?), name: get(row, 2)? };
+        // The server cuts names that are too long, and would find another table.
+        if table.name != name.name {
+            return Err(StoreError::no_table(name, " (names have at most 63 bytes)"));
+        }
         let mut triggers = self.triggers(oid).await?;
         if get(row, 6)? {
             triggers.push("row-level security".into());

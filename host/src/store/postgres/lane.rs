@@ -11,6 +11,7 @@ use super::{
     super::{ConsumerState, Statement, StoreError, registration::unregistered, sqlstate},
     array::PgQuery,
     fault::store_error,
+    rights::with_way_out,
     session::Timeouts,
     write::TargetSet,
 };
@@ -38,6 +39,8 @@ async fn answer<T>(patience: Duration, asked: impl Future<Output = Result<T, sql
 pub(super) struct Lane {
     connection: PgConnection,
     timeouts: Timeouts,
+    /// Who we are to the server.
+    role: String,
     /// An error left the connection in an unknown state: nothing goes through it any more.
     lost: bool,
     /// A statement of the open transaction failed: it can only be rolled back (or back to a savepoint).
@@ -63,6 +66,7 @@ impl Lane {
         Ok(Self {
             connection,
             timeouts,
+            role: options.get_username().to_owned(),
             lost: false,
             failed: false,
             proven: false,
@@ -74,6 +78,11 @@ impl Lane {
     /// For what the driver does by itself (migrations).
     pub(super) fn driver(&mut self) -> &mut PgConnection {
         &mut self.connection
+    }
+
+    /// Who we are to the server.
+    pub(super) fn role(&self) -> &str {
+        &self.role
     }
 
     /// How long an answer is waited for: longer than the server lets a statement or an idle transaction live, so that
@@ -99,7 +108,7 @@ impl Lane {
 
     /// Remembers what an error does to the connection, and judges what only the connection's history can tell.
     fn note(&mut self, statement: Statement, context: &str, error: sqlx::Error) -> StoreError {
-        let mut error = store_error(statement, context, error);
+        let mut error = with_way_out(store_error(statement, context, error), &self.role);
         self.failed = true;
         match error.sqlstate.as_deref() {
             // Statements that fitted before no longer do: the table was altered. A fresh connection prepares afresh.

@@ -13,6 +13,7 @@ mod lane;
 mod ledger;
 mod notes;
 mod report;
+mod rights;
 mod schema;
 mod seek;
 mod session;
@@ -20,7 +21,7 @@ mod sql;
 mod texts;
 mod write;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use sqlx::postgres::PgConnectOptions;
@@ -41,10 +42,16 @@ use crate::{
 };
 
 /// A database.
-#[derive(Debug)]
 pub struct PostgresStore {
     options: PgConnectOptions,
     timeouts: Timeouts,
+}
+
+impl fmt::Debug for PostgresStore {
+    /// The driver's own form of the options has the password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("place", &session::place(&self.options)).finish_non_exhaustive()
+    }
 }
 
 impl PostgresStore {
@@ -111,6 +118,10 @@ impl Store for PostgresStore {
 
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError> {
         self.lane().await?.table_info(table).await
+    }
+
+    async fn missing_grants(&self, targets: &[Target]) -> Result<Vec<String>, StoreError> {
+        self.lane().await?.missing_grants(targets).await
     }
 
     async fn status(&self, consumer: Option<&ConsumerName>) -> Result<Vec<ConsumerStatus>, StoreError> {

@@ -8,6 +8,7 @@ use super::{
     super::{MIGRATIONS_TABLE, Pending, SchemaState, Statement, StoreError, schema::CLASH_POSTGRES},
     fault::store_error,
     lane::Lane,
+    rights::with_way_out,
 };
 
 static MIGRATIONS: Migrator =
@@ -20,11 +21,25 @@ impl Lane {
         let query = sqlx::query("SELECT to_regclass($1) IS NOT NULL").bind(MIGRATIONS_TABLE);
         let rows = self.rows(Statement::Migrate, CONTEXT, query).await?;
         if !rows.first().map_or(Ok(false), |row| Self::get(row, 0, Statement::Migrate, CONTEXT))? {
-            return Ok(SchemaState::Missing);
+            return match self.hidden_schema(MIGRATIONS_TABLE).await? {
+                Some((schema, role)) => {
+                    let text = format!(
+                        "tidegate's tables lie in schema {schema}, which this role may not use: GRANT USAGE ON SCHEMA {schema} TO {role}"
+                    );
+                    Err(StoreError::no_right(Statement::Migrate, CONTEXT, text))
+                }
+                None => Ok(SchemaState::Missing),
+            };
         }
-        let dirty = self.driver().dirty_version(MIGRATIONS_TABLE).await.map_err(failed)?;
-        let applied = self.driver().list_applied_migrations(MIGRATIONS_TABLE).await.map_err(failed)?;
+        let dirty = self.driver().dirty_version(MIGRATIONS_TABLE).await;
+        let dirty = dirty.map_err(|error| self.migrate_failed(error))?;
+        let applied = self.driver().list_applied_migrations(MIGRATIONS_TABLE).await;
+        let applied = applied.map_err(|error| self.migrate_failed(error))?;
         Ok(SchemaState::of(&MIGRATIONS, &applied, dirty))
+    }
+
+    fn migrate_failed(&self, error: MigrateError) -> StoreError {
+        with_way_out(failed(error), self.role())
     }
 
     /// See [`super::super::Store::pending`].
@@ -50,7 +65,7 @@ impl Lane {
         match self.schema_state().await? {
             // Under an advisory lock: several hosts at once do it once.
             SchemaState::Missing | SchemaState::Older { .. } => {
-                MIGRATIONS.run_direct(None, self.driver(), false).await.map_err(failed)
+                MIGRATIONS.run_direct(None, self.driver(), false).await.map_err(|error| self.migrate_failed(error))
             }
             // Nothing to do, or nothing that may be done.
             SchemaState::Current { .. } | SchemaState::Newer { .. } | SchemaState::Damaged { .. } => Ok(()),

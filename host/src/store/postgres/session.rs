@@ -65,7 +65,8 @@ pub(super) fn connect_options(url: &str, timeouts: &Timeouts) -> Result<PgConnec
 /// The driver's words on a bad URL. They do not repeat it.
 fn without_url(error: &sqlx::Error) -> String {
     match error {
-        sqlx::Error::Configuration(inner) => format!("{inner}; expected postgres://user:password@host:5432/database"),
+        // What stands inside may repeat a parameter's value.
+        sqlx::Error::Configuration(_) => "it is none; expected postgres://user:password@host:5432/database".to_owned(),
         other => other.to_string(),
     }
 }
@@ -92,11 +93,15 @@ mod tests {
         assert_eq!(options.get_application_name(), Some("tidegate"));
         assert_eq!(place(&options), "db:6432/shop");
         assert!(!place(&options).contains("secret"));
+        let database =
+            crate::config::Database { url: crate::config::Secret::new(url), dialect: crate::config::Dialect::Postgres };
+        let store = super::super::PostgresStore::open(&database, Timeouts::default()).unwrap();
+        assert!(!format!("{store:?}").contains("secret"), "{store:?}");
     }
 
     #[test]
     fn a_bad_url_is_not_repeated() {
-        for url in ["postgres://u:secret@db:notaport/shop", "::secret::"] {
+        for url in ["postgres://u:secret@db:notaport/shop", "::secret::", "postgres://db/shop?sslmode=secret"] {
             let error = connect_options(url, &Timeouts::default()).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }

@@ -3,7 +3,9 @@
 mod chain;
 mod crash_points;
 mod duplicates;
+mod extremes;
 mod fixture;
+mod injection;
 mod lost_commit;
 mod poison;
 mod property;
@@ -86,6 +88,11 @@ conformance! {
         a_refused_inserter_cuts_the_batch,
         poison_takes_its_step_back,
         stale_versions_are_counted_and_deletes_stay;
+    extremes:
+        what_the_host_lets_through_the_database_takes;
+    injection:
+        no_name_and_no_value_is_ever_sql,
+        the_host_s_own_tables_are_no_targets;
     values:
         every_value_arrives_in_every_column_that_takes_it,
         dead_letters_keep_the_raw_input;

@@ -1,0 +1,157 @@
+//! What an operator may tell a running consumer: pause, go on, start again. Nothing here outlives the process.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::{health::ConsumerHealth, identity::ConsumerName, metrics::ConsumerMetrics};
+
+/// Where a consumer's task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It starts or runs.
+    Running,
+    /// It ended by itself, and may be started again.
+    Stopped,
+    /// It was drained, or its task is gone.
+    Done,
+}
+
+/// All consumers of an application, for orders. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    pub(super) consumers: Arc<[Steering]>,
+}
+
+/// One consumer's.
+#[derive(Clone, Debug)]
+pub(super) struct Steering {
+    pub(super) name: ConsumerName,
+    pub(super) stage: Arc<watch::Sender<Stage>>,
+    pub(super) paused: Arc<watch::Sender<bool>>,
+    pub(super) health: Arc<ConsumerHealth>,
+    pub(super) metrics: ConsumerMetrics,
+}
+
+/// What a consumer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Start again, after it stopped by itself. What made it stop should be mended before.
+    Restart,
+    /// Take no more records, but stay in the group and keep the partitions. What is at hand is finished.
+    Pause,
+    /// Take records again.
+    Resume,
+}
+
+impl Order {
+    /// By the word that names it.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "restart" => Some(Self::Restart),
+            "pause" => Some(Self::Pause),
+            "resume" => Some(Self::Resume),
+            _ => None,
+        }
+    }
+}
+
+/// Why an order is not followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Disobeyed {
+    /// There is no such consumer here.
+    #[error("this process has no consumer of that name; it has: {0}")]
+    Unknown(String),
+    /// Only what has stopped can be started again.
+    #[error("consumer {0} has not stopped: only a consumer that stopped by itself is started again")]
+    NotStopped(ConsumerName),
+    /// What does not run takes no records anyway.
+    #[error("consumer {0} does not run: mend what stopped it and POST /v1/consumers/{0}/restart")]
+    NotRunning(ConsumerName),
+}
+
+impl Control {
+    /// Gives a consumer an order; it follows within moments. Saying the same twice is no mistake, a restart excepted.
+    ///
+    /// # Errors
+    /// Where there is no such consumer, or it is in no state for it.
+    pub fn order(&self, consumer: &str, order: Order) -> Result<(), Disobeyed> {
+        let Some(steering) = self.consumers.iter().find(|steering| steering.name.as_str() == consumer) else {
+            let names: Vec<&str> = self.consumers.iter().map(|steering| steering.name.as_str()).collect();
+            return Err(Disobeyed::Unknown(names.join(", ")));
+        };
+        match order {
+            Order::Restart => steering.restart(),
+            Order::Pause => steering.pause(true),
+            Order::Resume => steering.pause(false),
+        }
+    }
+}
+
+impl Steering {
+    fn restart(&self) -> Result<(), Disobeyed> {
+        let restarted = self.stage.send_if_modified(|stage| {
+            let stopped = *stage == Stage::Stopped;
+            if stopped {
+                *stage = Stage::Running;
+            }
+            stopped
+        });
+        if !restarted {
+            return Err(Disobeyed::NotStopped(self.name.clone()));
+        }
+        tracing::info!(consumer = %self.name, "starting again, as an operator wants");
+        Ok(())
+    }
+
+    fn pause(&self, paused: bool) -> Result<(), Disobeyed> {
+        if *self.stage.borrow() != Stage::Running {
+            return Err(Disobeyed::NotRunning(self.name.clone()));
+        }
+        self.health.paused(paused);
+        self.metrics.paused(paused);
+        if self.paused.send_replace(paused) != paused {
+            let what = if paused { "paused: it takes no records until an operator resumes it" } else { "resumed" };
+            tracing::warn!(consumer = %self.name, "{what}");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+
+    fn control(stage: Stage) -> Control {
+        let name = ConsumerName::new("c").unwrap();
+        let metrics = Metrics::new().consumer(&name);
+        let health = ConsumerHealth::new(name.clone(), 1);
+        let (stage, paused) = (Arc::new(watch::channel(stage).0), Arc::new(watch::channel(false).0));
+        Control { consumers: [Steering { name, stage, paused, health, metrics }].into() }
+    }
+
+    #[test]
+    fn only_what_has_stopped_is_started_again_and_only_once() {
+        let name = ConsumerName::new("c").unwrap();
+        for stage in [Stage::Running, Stage::Done] {
+            assert_eq!(control(stage).order("c", Order::Restart), Err(Disobeyed::NotStopped(name.clone())));
+        }
+        let stopped = control(Stage::Stopped);
+        assert_eq!(stopped.order("c", Order::Pause), Err(Disobeyed::NotRunning(name.clone())));
+        assert_eq!(stopped.order("c", Order::Restart), Ok(()));
+        assert_eq!(stopped.order("c", Order::Restart), Err(Disobeyed::NotStopped(name)));
+        assert_eq!(stopped.order("d", Order::Resume), Err(Disobeyed::Unknown("c".into())));
+    }
+
+    #[test]
+    fn a_pause_may_be_said_twice() {
+        let running = control(Stage::Running);
+        for (order, paused) in [(Order::Pause, true), (Order::Pause, true), (Order::Resume, false)] {
+            assert_eq!(running.order("c", order), Ok(()));
+            assert_eq!(*running.consumers[0].paused.borrow(), paused);
+        }
+    }
+}
