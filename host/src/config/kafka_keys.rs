@@ -70,7 +70,7 @@ type Family = fn(&str) -> bool;
 static REFUSED_FAMILIES: &[(Family, &str)] = &[
     (
         |key| key.starts_with("sasl.oauthbearer.") || key.starts_with("https."),
-        "OAUTHBEARER is not built in: use SCRAM, PLAIN or a client certificate",
+        "OAUTHBEARER has no source of tokens in this build: use SCRAM, PLAIN or a client certificate",
     ),
     (|key| key.ends_with("_cb") || key.ends_with("_callback_data"), "it is set by a program, not by a configuration"),
     (

@@ -26,7 +26,7 @@ pub(super) fn check(section: &Section<'_>, place: &Place, properties: &BTreeMap<
     }
     if mechanism.eq_ignore_ascii_case("OAUTHBEARER") {
         let help = "set \"sasl.mechanism\" to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, or use a client certificate";
-        error("not-built-in", "sasl.mechanism", "OAUTHBEARER is not built in", help);
+        error("not-built-in", "sasl.mechanism", "OAUTHBEARER has no source of tokens in this build", help);
     }
     if protocol == "sasl_plaintext" && mechanism.eq_ignore_ascii_case("PLAIN") {
         let help = "use SASL_SSL, or a SCRAM mechanism";
