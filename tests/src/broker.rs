@@ -4,7 +4,7 @@ use std::{
     env,
     sync::{Mutex, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rdkafka::{
@@ -225,9 +225,18 @@ impl Broker {
     #[must_use]
     pub fn watermarks(&self, topic: &str) -> Vec<(i64, i64)> {
         let reader = self.reader("watermarks");
-        (0..self.partitions(topic))
-            .map(|partition| reader.fetch_watermarks(topic, partition, ANSWER).unwrap())
-            .collect()
+        // A broker that has just come back knows a topic before it leads its partitions.
+        let ask = |partition| {
+            let asked = Instant::now();
+            loop {
+                match reader.fetch_watermarks(topic, partition, ANSWER) {
+                    Ok(found) => return found,
+                    Err(error) => assert!(asked.elapsed() < ANSWER, "{topic}[{partition}]: {error}"),
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        };
+        (0..self.partitions(topic)).map(ask).collect()
     }
 
     /// A producer with these settings on top of the defaults, such as `("compression.codec", "zstd")`.
