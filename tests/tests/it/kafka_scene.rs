@@ -142,7 +142,8 @@ impl<D: Sql> Scene<D> {
     /// Waits until the consumer covers the topic to its end.
     pub(crate) async fn consumed(&self, app: &App, consumer: &str) {
         let ends: Vec<i64> = self.broker.watermarks(&self.topic).into_iter().map(|(_, end)| end).collect();
-        let stopped = || app.report().into_iter().find(|report| report.phase == "stopped");
+        let stopped =
+            || app.report().into_iter().find(|report| report.consumer == consumer && report.phase == "stopped");
         let probe = async || (oracle::positions(&self.database, consumer, &self.topic, ends.len()).await, stopped());
         let at_end = |at: &[i64]| at.iter().zip(&ends).all(|(at, end)| at >= end);
         let what = format!("{consumer} has consumed {} up to {ends:?}", self.topic);
