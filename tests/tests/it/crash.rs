@@ -53,15 +53,24 @@ async fn a_frozen_host_that_wakes_up_as_a_zombie_applies_nothing_twice(protocol:
         host.ready().await;
     }
 
+    let share = async |host: &HostProcess| host.metric("tidegate_assigned_partitions").await.unwrap_or_default();
     for (round, frozen) in [0, 1, 0].into_iter().enumerate() {
+        // A host without partitions would have nothing to lose.
+        let shares = async || (share(&hosts[0]).await, share(&hosts[1]).await, payments.totals().await.consumed);
+        let shared = |&(one, other, _): &(f64, f64, i64)| one > 0.0 && other > 0.0 && one + other == 6.0;
+        wait::until(&format!("round {round}: both hosts have partitions"), shares, shared).await;
         let before = payments.positions().await;
         let moves = |at: &Vec<i64>| at.iter().zip(&before).all(|(at, before)| at > before);
         wait::until("both hosts work", async || payments.positions().await, moves).await;
 
         hosts[frozen].freeze();
-        // Everything published up to now lies in front of somebody: once it is consumed, the other one owns all partitions,
-        // and once Kafka knows it too, the group has settled.
+        // A sleeper that had finished all of its own lies in nobody's way: that everything is consumed does not say that its
+        // partitions have changed hands.
         let awake = 1 - frozen;
+        let owned = async || (share(&hosts[awake]).await, payments.totals().await.consumed);
+        wait::until(&format!("round {round}: the other host owns all partitions"), owned, |(share, _)| *share == 6.0)
+            .await;
+        // Once Kafka knows all of it, too, the group has settled.
         hosts[awake].alive_during(payments.until_consumed()).await;
         hosts[awake].alive_during(payments.until_committed()).await;
         let without = payments.totals().await.consumed;
