@@ -16,6 +16,7 @@ pub mod mutations;
 pub mod oracle;
 mod produce;
 pub mod services;
+pub mod settlement;
 mod sql;
 mod sqlite;
 pub mod wait;

@@ -14,6 +14,7 @@ use crate::{
     Broker, Database,
     host::{self, HostProcess, Setup},
     oracle,
+    settlement::{NEWEST_WINS, Settlement},
     workload::{Event, Expected, SETTLEMENTS, Workload},
 };
 
@@ -131,32 +132,13 @@ impl Contest {
     }
 
     fn setup(&self, database: &Database) -> Setup {
-        let consumer = format!(
-            r#"
-[[consumer]]
-name = "{CONSUMER}"
-group = "{CONSUMER}-{}"
-topics = ["{}"]
-start = "earliest"
-lanes = {}
-batch = {{ max_records = {}, max_bytes = "8MiB", linger = "5ms" }}
-[consumer.plugin]
-path = "{}"
-[[consumer.target]]
-name = "settlements"
-table = "settlements"
-columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
-key = ["payment_id"]
-merge = {{ created_at = "keep" }}
-guard = {{ newer_by = "event_version" }}
-"#,
-            uuid::Uuid::new_v4().simple(),
-            self.topic,
-            self.lanes,
-            self.batch,
-            host::plugin("settlement").display(),
-        );
-        Setup::new(database.url(), &self.broker, consumer)
+        let batch = format!("max_records = {}, max_bytes = \"8MiB\", linger = \"5ms\"", self.batch);
+        let consumer = Settlement::of(&self.topic)
+            .named(CONSUMER)
+            .in_group(&format!("{CONSUMER}-{}", uuid::Uuid::new_v4().simple()))
+            .reading(self.lanes, &batch)
+            .merging(NEWEST_WINS);
+        Setup::new(database.url(), &self.broker, consumer.toml())
     }
 
     async fn tidegate(&self, database: &Database, setup: &Setup) -> Told {

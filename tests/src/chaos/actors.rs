@@ -13,11 +13,12 @@ use super::{
     operator,
     traffic::Reins,
     watch::{self, Look, Seen},
-    world::{CONSUMER, Copy, Primary, ROLE, TOPIC, World},
+    world::{Copy, Primary, ROLE, TOPIC, World},
 };
 use crate::{
     fault::{Ending, Faults, Moment, Nth, Swallow},
     services::ServiceError,
+    settlement::CONSUMER,
     workload::Random,
 };
 

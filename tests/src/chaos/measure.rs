@@ -11,12 +11,13 @@ use super::{
     story::Manner,
     walk::Options,
     watch,
-    world::{CONSUMER, LANES, MAX_RECORDS},
+    world::{LANES, MAX_RECORDS},
 };
 use crate::{
     fault::{Ending, Faults, Swallow},
     oracle,
     services::ServiceError,
+    settlement::CONSUMER,
 };
 
 /// How often each is measured.

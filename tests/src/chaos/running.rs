@@ -15,9 +15,9 @@ use super::{
     verdict::judge,
     walk::Options,
     watch::{Look, Seen, watch},
-    world::{CONSUMER, PARTITIONS, TOPIC, World},
+    world::{PARTITIONS, TOPIC, World},
 };
-use crate::services::ServiceError;
+use crate::{services::ServiceError, settlement::CONSUMER};
 
 /// How long everything that was published may take to be consumed once the last fault is over. Rebalances, back-offs of up
 /// to ten seconds and half a minute to notice new partitions are in it.

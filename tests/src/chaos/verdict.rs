@@ -1,12 +1,15 @@
 //! What must hold after a walk. Each promise that does not is a finding; none of them ends the questions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{
     story::Story,
-    world::{CONSUMER, TOPIC, World},
+    world::{TOPIC, World},
 };
-use crate::oracle;
+use crate::{
+    oracle,
+    settlement::{self, CONSUMER},
+};
 
 /// How many examples a finding has.
 const EXAMPLES: usize = 5;
@@ -51,11 +54,7 @@ pub async fn judge(world: &World, story: &Story) -> Account {
     }
 
     // The adding column: what was applied twice, or not at all, is a wrong sum.
-    let rows: Vec<(String, i64)> = sqlx::query_as("SELECT payment_id, (amount * 100)::bigint FROM settlements")
-        .fetch_all(database.pool())
-        .await
-        .unwrap();
-    let found: BTreeMap<String, i64> = rows.into_iter().collect();
+    let found = settlement::amounts(database).await;
     let payments: BTreeSet<&String> = found.keys().chain(expected.sums.keys()).collect();
     let wrong: Vec<_> = payments
         .into_iter()

@@ -16,11 +16,10 @@ use crate::{
     fault::{Ending, Proxy, SmallDisk, Standby},
     host::{self, Setup},
     services::{Durability, Folder, Kafka, Postgres, ServiceError, Shape},
+    settlement::{ADDING_UP, CONSUMER, Settlement},
     workload::SETTLEMENTS,
 };
 
-/// The consumer.
-pub const CONSUMER: &str = "settlement-service";
 /// Its lanes in each host.
 pub const LANES: usize = 2;
 /// Records of a batch at most.
@@ -243,31 +242,11 @@ impl World {
 /// The configuration of a host. Each has other time-outs; one is a static member.
 fn setup(number: usize, link: &Proxy, wire: &Proxy, database: &str) -> Setup {
     let url = link.url(database).replace("://postgres@", &format!("://{ROLE}@"));
-    let consumer = format!(
-        r#"
-[log]
-filter = "info,librdkafka=error"
-
-[[consumer]]
-name = "{CONSUMER}"
-topics = ["{TOPIC}"]
-start = "earliest"
-lanes = {LANES}
-batch = {{ max_records = {MAX_RECORDS}, max_bytes = "1MiB", linger = "5ms" }}
-[consumer.plugin]
-path = "{}"
-[[consumer.target]]
-name = "settlements"
-table = "settlements"
-columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
-key = ["payment_id"]
-merge = {{ amount = "add", event_version = "greatest", created_at = "least", order_id = "keep" }}
-"#,
-        host::plugin("settlement").display()
-    );
+    let batch = format!("max_records = {MAX_RECORDS}, max_bytes = \"1MiB\", linger = \"5ms\"");
+    let consumer = Settlement::of(TOPIC).in_group(CONSUMER).reading(LANES, &batch).merging(ADDING_UP);
+    let rest = format!("[log]\nfilter = \"info,librdkafka=error\"\n{}", consumer.toml());
     let session = SESSIONS[number % SESSIONS.len()];
-    let setup =
-        Setup { database_url: url, kafka: vec![("bootstrap.servers".to_owned(), wire.address())], rest: consumer };
+    let setup = Setup { database_url: url, kafka: vec![("bootstrap.servers".to_owned(), wire.address())], rest };
     let setup = setup
         .with_kafka("session.timeout.ms", &session.to_string())
         .with_kafka("max.poll.interval.ms", &MAX_POLL.to_string())

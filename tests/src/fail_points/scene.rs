@@ -1,21 +1,18 @@
 //! A topic, the tables, a consumer whose target *adds amounts up* (whatever is applied twice, or lost, is a wrong sum),
 //! and what must be true in the end.
 
-use std::collections::BTreeMap;
-
-use sqlx::Row;
-
 use super::load::{Expected, tables};
 use crate::{
     Broker, Database,
     host::{self, Setup},
     kafka,
     oracle::{self, Totals},
-    postgres, wait,
+    postgres,
+    settlement::{self, ADDING_UP, CONSUMER, Settlement},
+    wait,
 };
 
-const CONSUMER: &str = "settlement-service";
-const LANES: i64 = 2;
+const LANES: usize = 2;
 const MAX_RECORDS: i64 = 100;
 
 pub(super) struct Scene {
@@ -40,29 +37,9 @@ impl Scene {
 
     /// A host's configuration.
     pub(super) fn setup(&self) -> Setup {
-        let consumer = format!(
-            r#"
-[[consumer]]
-name = "{CONSUMER}"
-group = "{}"
-topics = ["{}"]
-start = "earliest"
-lanes = {LANES}
-batch = {{ max_records = {MAX_RECORDS}, max_bytes = "1MiB", linger = "5ms" }}
-[consumer.plugin]
-path = "{}"
-[[consumer.target]]
-name = "settlements"
-table = "settlements"
-columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
-key = ["payment_id"]
-merge = {{ amount = "add", event_version = "greatest", created_at = "least", order_id = "keep" }}
-"#,
-            self.group,
-            self.topic,
-            host::plugin("settlement").display()
-        );
-        Setup::new(self.database.url(), &self.broker, consumer)
+        let batch = format!("max_records = {MAX_RECORDS}, max_bytes = \"1MiB\", linger = \"5ms\"");
+        let consumer = Settlement::of(&self.topic).in_group(&self.group).reading(LANES, &batch).merging(ADDING_UP);
+        Setup::new(self.database.url(), &self.broker, consumer.toml())
     }
 
     /// The same for a member that the group knows again: a restarted host has its partitions at once, where an ordinary
@@ -131,15 +108,7 @@ merge = {{ amount = "add", event_version = "greatest", created_at = "least", ord
     pub(super) async fn assert_each_applied_once(&self, expected: &Expected) -> i64 {
         oracle::assert_chain_tiles(&self.database, CONSUMER).await;
         oracle::assert_ledger(&self.database, CONSUMER, &expected.ids).await;
-        let rows = sqlx::query("SELECT payment_id, (amount * 100)::bigint AS cents FROM settlements")
-            .fetch_all(self.database.pool())
-            .await
-            .unwrap();
-        let found: BTreeMap<String, i64> = rows.iter().map(|row| (row.get("payment_id"), row.get("cents"))).collect();
-        let wrong: Vec<_> = expected.cents.iter().filter(|(id, cents)| found.get(*id) != Some(cents)).take(5).collect();
-        assert!(wrong.is_empty(), "wrong sums, such as (expected) {wrong:?}, (found) {:?}", found.get(wrong[0].0));
-        assert_eq!(found.len(), expected.cents.len(), "payments that nobody made");
-        assert_eq!(oracle::target_duplicates(&self.database, "settlements", "payment_id").await, 0);
+        settlement::assert_amounts(&self.database, &expected.cents).await;
         let letters = self.database.number("SELECT count(*) FROM dead_letters").await;
         assert_eq!(letters, expected.dead, "one dead letter for each record that cannot be applied");
 

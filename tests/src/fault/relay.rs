@@ -101,8 +101,18 @@ pub(super) async fn relay(client: TcpStream, target: Option<String>, state: &Sta
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let end = {
-        let up = up(&mut from_client, &mut to_server, state, postgres.as_ref());
-        let down = down(&mut from_server, &mut to_client, state, postgres.as_ref());
+        let up = async {
+            match &postgres {
+                Some(postgres) => up(&mut from_client, &mut to_server, state, postgres).await,
+                None => plain(&mut from_client, &mut to_server, state, Swallow::ToServer).await,
+            }
+        };
+        let down = async {
+            match &postgres {
+                Some(postgres) => down(&mut from_server, &mut to_client, state, postgres).await,
+                None => plain(&mut from_server, &mut to_client, state, Swallow::ToClient).await,
+            }
+        };
         tokio::pin!(up, down);
         let (mut up_open, mut down_open) = (true, true);
         loop {
@@ -135,8 +145,23 @@ pub(super) async fn relay(client: TcpStream, target: Option<String>, state: &Sta
     }
 }
 
-/// From the client to the server.
-async fn up(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, postgres: Option<&Postgres>) -> End {
+/// One direction of a connection whose messages are nobody's business.
+async fn plain(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, direction: Swallow) -> End {
+    let mut chunk = vec![0; 64 << 10];
+    let mut dead = false;
+    loop {
+        let length = match read(from, &mut chunk, state, direction, &mut dead).await {
+            Ok(length) => length,
+            Err(end) => return finish(end, to).await,
+        };
+        if write(to, &chunk[..length], state).await.is_err() {
+            return End::Broken;
+        }
+    }
+}
+
+/// From a client of PostgreSQL to its server.
+async fn up(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, postgres: &Postgres) -> End {
     let mut chunk = vec![0; 64 << 10];
     let (mut frames, mut watch) = (Frames::of_client(), CommitWatch::default());
     let mut dead = false;
@@ -144,12 +169,6 @@ async fn up(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, po
         let length = match read(from, &mut chunk, state, Swallow::ToServer, &mut dead).await {
             Ok(length) => length,
             Err(end) => return finish(end, to).await,
-        };
-        let Some(postgres) = postgres else {
-            if write(to, &chunk[..length], state).await.is_err() {
-                return End::Broken;
-            }
-            continue;
         };
         frames.push(&chunk[..length]);
         let mut ready = Vec::new();
@@ -181,8 +200,8 @@ async fn up(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, po
     }
 }
 
-/// From the server to the client.
-async fn down(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, postgres: Option<&Postgres>) -> End {
+/// From a PostgreSQL server to its client.
+async fn down(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, postgres: &Postgres) -> End {
     let mut chunk = vec![0; 64 << 10];
     let mut frames = Frames::of_server();
     let mut dead = false;
@@ -190,12 +209,6 @@ async fn down(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, state: &State, 
         let length = match read(from, &mut chunk, state, Swallow::ToClient, &mut dead).await {
             Ok(length) => length,
             Err(end) => return finish(end, to).await,
-        };
-        let Some(postgres) = postgres else {
-            if write(to, &chunk[..length], state).await.is_err() {
-                return End::Broken;
-            }
-            continue;
         };
         if postgres.asked.swap(false, Ordering::SeqCst) {
             frames.expect_answer();

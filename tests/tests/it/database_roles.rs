@@ -9,6 +9,7 @@ use tidegate_tests::{
     host::{self, HostProcess, Setup},
     kafka, oracle, postgres,
     services::checkout,
+    settlement::{CONSUMER, Settlement},
     wait,
     workload::{Event, SETTLEMENTS},
 };
@@ -16,7 +17,6 @@ use tidegate_tests::{
 use crate::documents::blocks;
 
 const PASSWORD: &str = "roles-of-a-test";
-const CONSUMER: &str = "settlement-service";
 
 /// A database with the document's roles, under names of their own: roles belong to the whole server.
 struct Roles {
@@ -66,24 +66,7 @@ impl Roles {
     }
 
     fn setup(&self, role: &str) -> Setup {
-        let consumer = format!(
-            r#"
-[[consumer]]
-name = "{CONSUMER}"
-group = "{}"
-topics = ["{}"]
-[consumer.plugin]
-path = "{}"
-[[consumer.target]]
-name = "settlements"
-table = "settlements"
-columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
-key = ["payment_id"]
-"#,
-            self.topic,
-            self.topic,
-            host::plugin("settlement").display()
-        );
+        let consumer = Settlement::of(&self.topic).in_group(&self.topic).toml();
         Setup::new(&self.database.url_as(&self.role(role), PASSWORD), &self.broker, consumer)
     }
 

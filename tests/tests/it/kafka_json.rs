@@ -6,6 +6,7 @@ use tidegate_tests::{
     host::{self, HostProcess, Setup},
     oracle,
     oracle::Totals,
+    settlement::CONSUMER,
     sqlite,
     workload::Event,
 };
@@ -14,8 +15,6 @@ use crate::{
     kafka_scene::{Scene, on_both_databases},
     run_command::consumer,
 };
-
-const CONSUMER: &str = "settlement-service";
 
 on_both_databases! {
     what_is_no_json_or_has_no_id_is_a_dead_letter_among_applied_neighbours: 1,

@@ -2,7 +2,7 @@
 //! target is not idempotent, which makes it the oracle: whatever is applied twice, or lost, is a wrong sum.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,13 +15,11 @@ use tidegate_tests::{
     Broker, Database, Producer,
     host::{self, HostProcess, Setup},
     oracle::{self, Totals},
+    settlement::{self, ADDING_UP, CONSUMER, Settlement},
     wait,
     workload::{Event, Random, SETTLEMENTS, Workload},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
-
-/// The consumer's name and its group's stem.
-const CONSUMER: &str = "settlement-service";
 
 pub(crate) struct Payments {
     pub(crate) broker: Broker,
@@ -57,29 +55,8 @@ impl Payments {
     }
 
     pub(crate) fn setup_with(&self, batch: &str) -> Setup {
-        let consumer = format!(
-            r#"
-[[consumer]]
-name = "{CONSUMER}"
-group = "{}"
-topics = ["{}"]
-start = "earliest"
-lanes = 2
-batch = {{ {batch} }}
-[consumer.plugin]
-path = "{}"
-[[consumer.target]]
-name = "settlements"
-table = "settlements"
-columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
-key = ["payment_id"]
-merge = {{ amount = "add", event_version = "greatest", created_at = "least", order_id = "keep" }}
-"#,
-            self.group,
-            self.topic,
-            host::plugin("settlement").display()
-        );
-        Setup::new(self.database.url(), &self.broker, consumer)
+        let consumer = Settlement::of(&self.topic).in_group(&self.group).reading(2, batch).merging(ADDING_UP);
+        Setup::new(self.database.url(), &self.broker, consumer.toml())
     }
 
     /// Publishes the events and waits until the broker has them.
@@ -131,16 +108,7 @@ merge = {{ amount = "add", event_version = "greatest", created_at = "least", ord
         let ids: BTreeSet<String> = events.iter().map(|event| event.event_id.clone()).collect();
         oracle::assert_ledger(&self.database, CONSUMER, &ids).await;
 
-        let rows: Vec<(String, i64)> = sqlx::query_as("SELECT payment_id, (amount * 100)::bigint FROM settlements")
-            .fetch_all(self.database.pool())
-            .await
-            .unwrap();
-        let found: BTreeMap<String, i64> = rows.into_iter().collect();
-        let expected = Workload::added_up(events);
-        let wrong: Vec<_> = expected.iter().filter(|(id, cents)| found.get(*id) != Some(cents)).take(5).collect();
-        assert!(wrong.is_empty(), "wrong sums, such as (expected) {wrong:?}, (found) {:?}", found.get(wrong[0].0));
-        assert_eq!(found.len(), expected.len(), "payments that nobody made");
-        assert_eq!(oracle::target_duplicates(&self.database, "settlements", "payment_id").await, 0);
+        settlement::assert_amounts(&self.database, &Workload::added_up(events)).await;
 
         let (totals, applied) = (self.totals().await, i64::try_from(ids.len()).unwrap());
         assert!(totals.consumed >= i64::try_from(events.len()).unwrap(), "{totals:?} of {} records", events.len());

@@ -1,20 +1,40 @@
-//! Kafka and the database disagree about where a consumer stands, because one of them has forgotten: processing starts at
-//! the smaller of the two (Invariant 1), and what is read again is a duplicate.
+//! Kafka and the database disagree about where a consumer stands, because one of them has forgotten, or an operator has set
+//! Kafka's offset: the database decides, unless it was the operator (Invariant 1), and what is read again is a duplicate.
 
-use tidegate_tests::{host::HostProcess, kafka, postgres, wait, workload::Workload};
+use tidegate_tests::{
+    host::HostProcess,
+    kafka, postgres, wait,
+    workload::{Event, Workload},
+};
 
-use crate::payments::Payments;
+use crate::payments::{Payments, Publisher};
 
 const EVENTS: Workload = Workload { messages: 20_000, seed: 14 };
+/// So many of them are consumed before anybody forgets anything.
+const BEFORE: usize = 12_000;
+
+/// A consumer that has come so far and was stopped, and whoever publishes the rest.
+struct Past {
+    payments: Payments,
+    publisher: Publisher,
+    events: Vec<Event>,
+}
+
+impl Past {
+    async fn new() -> Self {
+        let payments = Payments::new(kafka(), postgres().await, 4).await;
+        let events = EVENTS.events();
+        let mut publisher = payments.publisher();
+        publisher.publish(&events[..BEFORE]);
+        payments.run_to_the_end().await;
+        Self { payments, publisher, events }
+    }
+}
 
 #[tokio::test]
 async fn a_database_restored_to_an_older_state_gets_back_what_it_lost() {
-    let payments = Payments::new(kafka(), postgres().await, 4).await;
-    let events = EVENTS.events();
-    let (before, after) = events.split_at(12_000);
-    let mut publisher = payments.publisher();
-    publisher.publish(before);
-    payments.run_to_the_end().await;
+    let Past { payments, mut publisher, events } = Past::new().await;
+    let after = &events[BEFORE..];
     let backup = payments.database.snapshot().await;
 
     publisher.publish(after);
@@ -29,12 +49,8 @@ async fn a_database_restored_to_an_older_state_gets_back_what_it_lost() {
 
 #[tokio::test]
 async fn a_host_with_nothing_to_do_notices_that_its_database_went_back() {
-    let payments = Payments::new(kafka(), postgres().await, 4).await;
-    let events = EVENTS.events();
-    let (before, after) = events.split_at(12_000);
-    let mut publisher = payments.publisher();
-    publisher.publish(before);
-    payments.run_to_the_end().await;
+    let Past { payments, mut publisher, events } = Past::new().await;
+    let after = &events[BEFORE..];
     let backup = payments.database.snapshot().await;
 
     publisher.publish(after);
@@ -55,7 +71,7 @@ async fn a_host_whose_whole_life_its_database_has_lost_begins_anew() {
     // From before the consumer was registered.
     let backup = payments.database.snapshot().await;
     let events = EVENTS.events();
-    let (before, after) = events.split_at(12_000);
+    let (before, after) = events.split_at(BEFORE);
     let mut publisher = payments.publisher();
     publisher.publish(before);
     // A rebalance may take half a session: enough on a busy machine to begin everything anew.
@@ -73,12 +89,8 @@ async fn a_host_whose_whole_life_its_database_has_lost_begins_anew() {
 
 #[tokio::test]
 async fn offsets_that_kafka_has_forgotten_are_known_to_the_database() {
-    let payments = Payments::new(kafka(), postgres().await, 4).await;
-    let events = EVENTS.events();
-    let (before, after) = events.split_at(12_000);
-    let mut publisher = payments.publisher();
-    publisher.publish(before);
-    payments.run_to_the_end().await;
+    let Past { payments, mut publisher, events } = Past::new().await;
+    let after = &events[BEFORE..];
 
     payments.broker.delete_group(&payments.group).await;
     assert_eq!(payments.committed(), [0; 4], "Kafka knows nothing");

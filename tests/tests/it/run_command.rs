@@ -5,6 +5,7 @@ use tidegate_tests::{
     host::{self, HostProcess, Setup},
     kafka, postgres,
     services::free_port,
+    settlement::Settlement,
     wait,
 };
 use tokio::{
@@ -14,22 +15,7 @@ use tokio::{
 
 /// A consumer of the settlement plugin whose target is `table`.
 pub(crate) fn consumer(topic: &str, table: &str) -> String {
-    format!(
-        r#"
-[[consumer]]
-name = "settlement-service"
-group = "{topic}"
-topics = ["{topic}"]
-[consumer.plugin]
-path = "{}"
-[[consumer.target]]
-name = "settlements"
-table = "{table}"
-columns = ["payment_id", "order_id", "amount", "status", "event_version", "created_at"]
-key = ["payment_id"]
-"#,
-        host::plugin("settlement").display()
-    )
+    Settlement::of(topic).in_group(topic).into_table(table).toml()
 }
 
 #[tokio::test(flavor = "multi_thread")]
