@@ -39,17 +39,13 @@ impl ClientContext for Silent {
 
 impl ConsumerContext for Silent {}
 
-/// A client of the same cluster that is no member of any group. `None` where tokens are refreshed (OAUTHBEARER): that
-/// happens in a client's poll, and nobody polls this one.
+/// A client of the same cluster that is no member of any group. Nobody polls it, so no settings may be among them whose
+/// tokens are refreshed in a poll (OAUTHBEARER): the configuration refuses them.
 ///
 /// # Errors
 /// For properties that the client does not take.
-pub(super) fn client(user: &BTreeMap<String, String>) -> KafkaResult<Option<BaseConsumer<Silent>>> {
-    let mechanism = user.get("sasl.mechanism").or_else(|| user.get("sasl.mechanisms"));
-    if mechanism.is_some_and(|mechanism| mechanism.eq_ignore_ascii_case("OAUTHBEARER")) {
-        return Ok(None);
-    }
-    BaseConsumer::from_config_and_context(&config(user), Silent).map(Some)
+pub(super) fn client(user: &BTreeMap<String, String>) -> KafkaResult<BaseConsumer<Silent>> {
+    BaseConsumer::from_config_and_context(&config(user), Silent)
 }
 
 /// The user's settings without those that make a member.
@@ -81,12 +77,6 @@ mod tests {
         let config = config(&user);
         assert_eq!(config.get("bootstrap.servers"), Some("localhost:1"));
         assert!(OF_A_MEMBER.iter().all(|key| config.get(key).is_none()));
-        assert!(client(&user).is_ok_and(|client| client.is_some()));
-    }
-
-    #[test]
-    fn tokens_are_refreshed_by_who_polls() {
-        let user = user(&[("security.protocol", "SASL_SSL"), ("sasl.mechanism", "OAUTHBEARER")]);
-        assert!(client(&user).is_ok_and(|client| client.is_none()));
+        assert!(client(&user).is_ok());
     }
 }

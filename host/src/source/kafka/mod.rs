@@ -1,6 +1,6 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
-//! `raw` and `raw_group` speak C, `outside` looks at a group without joining it, `aside` asks what must not wait behind a
+//! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `aside` asks what must not wait behind a
 //! fetch, `context` answers rebalances, `commits` decides what
 //! to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it is gone,
 //! `properties` pins what safety needs.
@@ -15,6 +15,7 @@ mod missing;
 mod outside;
 mod properties;
 mod raw;
+mod raw_admin;
 mod raw_group;
 mod topic_ids;
 
@@ -71,7 +72,7 @@ pub struct KafkaSource {
     // Before the consumer: a queue goes before its client.
     lanes: Arc<Vec<LaneQueue<Context>>>,
     consumer: Arc<BaseConsumer<Context>>,
-    aside: Option<BaseConsumer<aside::Silent>>,
+    aside: BaseConsumer<aside::Silent>,
     topics: Vec<Arc<str>>,
     looked_at: Mutex<usize>,
     /// By lane: when all its positions were last compared.
@@ -187,10 +188,7 @@ impl KafkaSource {
     fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<(), SourceError> {
         let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
         let topics: Vec<_> = topics.iter().cloned().collect();
-        let standings = match &self.aside {
-            Some(aside) => ids.ask(aside, &topics, PATIENCE)?,
-            None => ids.ask(&self.consumer, &topics, PATIENCE)?,
-        };
+        let standings = ids.ask(&self.aside, &topics, PATIENCE)?;
         self.stop_changed(&standings);
         match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
             None => Ok(()),

@@ -1,4 +1,5 @@
-//! The one place that speaks C to the Kafka client: a queue per lane read in batches, and topic ids.
+//! Speaks C to the Kafka client: a queue per lane read in batches, positions, commits. Beside it only [`super::raw_admin`] and
+//! [`super::raw_group`] do.
 //!
 //! The client's safe interface makes an event, a lock and a reference count per message; its batch call halves the
 //! CPU time, and its error entries say which partition they are of. The batch call has a defect, though: it counts an
@@ -10,11 +11,11 @@
 //! - every message that the client returns is destroyed (a leaked one makes the client's own destruction wait for ever):
 //!   [`Messages`] does it in `Drop`, and what is kept of a message is copied before;
 //! - a queue goes before its client: [`LaneQueue`] holds the consumer;
-//! - what a result points into (topic descriptions, header lists) is copied before the result is destroyed.
-#![allow(unsafe_code, reason = "the client's batch consume and DescribeTopics have no safe wrapper")]
+//! - what a result points into (header lists) is copied before the result is destroyed.
+#![allow(unsafe_code, reason = "the client's batch consume has no safe wrapper")]
 
 use std::{
-    ffi::{CStr, CString, c_char, c_int},
+    ffi::{CStr, CString, c_int},
     ptr,
     sync::Arc,
     time::Duration,
@@ -26,7 +27,6 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::{KafkaError, RDKafkaErrorCode},
 };
-use uuid::Uuid;
 
 use super::super::{Lost, PartitionName, Piece};
 use crate::record::{Header, Record};
@@ -316,87 +316,6 @@ pub(super) fn positions<C: ConsumerContext>(
         _ => None,
     };
     names.iter().filter_map(position).collect()
-}
-
-/// What the broker says of a topic's id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TopicId {
-    /// It is this.
-    Known(Uuid),
-    /// There is no such topic.
-    Gone,
-    /// The broker would not say, with its words.
-    Refused(String),
-}
-
-/// The ids of these topics, in any order. Waits for the answer up to `timeout`, so never on the poll thread outside a
-/// rebalance.
-///
-/// # Errors
-/// Where there was no answer at all.
-pub(super) fn topic_ids<C: ConsumerContext>(
-    consumer: &BaseConsumer<C>,
-    topics: &[Arc<str>],
-    timeout: Duration,
-) -> Result<Vec<(Arc<str>, TopicId)>, String> {
-    let names: Vec<CString> = topics.iter().filter_map(|topic| CString::new(topic.as_bytes()).ok()).collect();
-    let mut pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr()).collect();
-    let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
-    // SAFETY: the client is alive; everything made here is destroyed here, and the names outlive the request.
-    unsafe {
-        let client = consumer.client().native_ptr();
-        let collection = rd::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
-        let options = rd::rd_kafka_AdminOptions_new(client, rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS);
-        let mut text = [0 as c_char; 256];
-        rd::rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, text.as_mut_ptr(), text.len());
-        // A queue of its own: the client's callbacks are not served here.
-        let queue = rd::rd_kafka_queue_new(client);
-        rd::rd_kafka_DescribeTopics(client, collection, options, queue);
-        let event = rd::rd_kafka_queue_poll(queue, milliseconds.saturating_add(500));
-        let answer = described(event);
-        if !event.is_null() {
-            rd::rd_kafka_event_destroy(event);
-        }
-        rd::rd_kafka_queue_destroy(queue);
-        rd::rd_kafka_AdminOptions_destroy(options);
-        rd::rd_kafka_TopicCollection_destroy(collection);
-        answer
-    }
-}
-
-/// # Safety
-/// `event` is null or a DescribeTopics result that is not destroyed.
-unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<(Arc<str>, TopicId)>, String> {
-    if event.is_null() {
-        return Err("no answer".to_owned());
-    }
-    let mut answers = Vec::new();
-    // SAFETY: the caller's promise; all that is pointed to is owned by the event and copied out.
-    unsafe {
-        if rd::rd_kafka_event_error(event) != rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
-            return Err(CStr::from_ptr(rd::rd_kafka_event_error_string(event)).to_string_lossy().into_owned());
-        }
-        let mut count = 0;
-        let result = rd::rd_kafka_event_DescribeTopics_result(event);
-        let topics = rd::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
-        for index in 0..count {
-            let topic = *topics.add(index);
-            let name = CStr::from_ptr(rd::rd_kafka_TopicDescription_name(topic)).to_string_lossy();
-            let error = rd::rd_kafka_TopicDescription_error(topic);
-            let id = match rd::rd_kafka_error_code(error) {
-                rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => {
-                    let id = rd::rd_kafka_TopicDescription_topic_id(topic);
-                    let high = rd::rd_kafka_Uuid_most_significant_bits(id).cast_unsigned();
-                    let low = rd::rd_kafka_Uuid_least_significant_bits(id).cast_unsigned();
-                    TopicId::Known(Uuid::from_u64_pair(high, low))
-                }
-                rd::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART => TopicId::Gone,
-                _ => TopicId::Refused(CStr::from_ptr(rd::rd_kafka_error_string(error)).to_string_lossy().into_owned()),
-            };
-            answers.push((Arc::from(name.as_ref()), id));
-        }
-    }
-    Ok(answers)
 }
 
 /// Sends a commit whose answer comes to the context's `commit_callback`, from the consumer's own poll. The safe interface's

@@ -1,15 +1,14 @@
 //! Who is in a group: the client's DescribeConsumerGroups, which answers for both group protocols, has no safe wrapper.
 #![allow(unsafe_code, reason = "see the module")]
 
-use std::{
-    ffi::{CStr, CString, c_char, c_int},
-    time::Duration,
-};
+use std::{ffi::CString, time::Duration};
 
 use rdkafka::{
     bindings as rd,
-    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    consumer::{BaseConsumer, ConsumerContext},
 };
+
+use super::raw_admin::{ask, words};
 
 /// A member of a group, as the broker knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,40 +32,23 @@ pub(super) fn members<C: ConsumerContext>(
 ) -> Result<Vec<Member>, String> {
     let name = CString::new(group).map_err(|_| "the group's name has a NUL in it".to_owned())?;
     let mut names = [name.as_ptr()];
-    let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
-    // SAFETY: the client is alive; everything made here is destroyed here, and the name outlives the request.
+    let operation = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
+    // SAFETY: the name outlives the request.
     unsafe {
-        let client = consumer.client().native_ptr();
-        let operation = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
-        let options = rd::rd_kafka_AdminOptions_new(client, operation);
-        let mut text = [0 as c_char; 256];
-        rd::rd_kafka_AdminOptions_set_request_timeout(options, milliseconds, text.as_mut_ptr(), text.len());
-        let queue = rd::rd_kafka_queue_new(client);
-        rd::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), names.len(), options, queue);
-        let event = rd::rd_kafka_queue_poll(queue, milliseconds.saturating_add(500));
-        let answer = described(event);
-        if !event.is_null() {
-            rd::rd_kafka_event_destroy(event);
-        }
-        rd::rd_kafka_queue_destroy(queue);
-        rd::rd_kafka_AdminOptions_destroy(options);
-        answer
+        let send = |client, options, queue| {
+            rd::rd_kafka_DescribeConsumerGroups(client, names.as_mut_ptr(), names.len(), options, queue);
+        };
+        ask(consumer, operation, timeout, send, |event| described(event))
     }
 }
 
 /// # Safety
-/// `event` is null or a DescribeConsumerGroups result that is not destroyed.
+/// `event` is a DescribeConsumerGroups result without an error, not destroyed.
 unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<Member>, String> {
     use rd::rd_kafka_resp_err_t as code;
-    if event.is_null() {
-        return Err("no answer".to_owned());
-    }
     let mut members = Vec::new();
     // SAFETY: the caller's promise; all that is pointed to is owned by the event and copied out.
     unsafe {
-        if rd::rd_kafka_event_error(event) != code::RD_KAFKA_RESP_ERR_NO_ERROR {
-            return Err(words(rd::rd_kafka_event_error_string(event)));
-        }
         let mut count = 0;
         let result = rd::rd_kafka_event_DescribeConsumerGroups_result(event);
         let groups = rd::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
@@ -90,14 +72,4 @@ unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<Member>, Str
         }
     }
     Ok(members)
-}
-
-/// # Safety
-/// `text` is null or a C string.
-unsafe fn words(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -13,7 +13,8 @@ use uuid::Uuid;
 use super::{
     super::SourceError,
     missing::Missing,
-    raw::{self, TopicId},
+    raw,
+    raw_admin::{self, TopicId},
 };
 use crate::class::Class;
 
@@ -96,7 +97,7 @@ impl TopicIds {
             class: Class::Transient,
         };
         let mut ids = HashMap::new();
-        let answers = raw::topic_ids(consumer, topics, within).map_err(&fail)?;
+        let answers = raw_admin::topic_ids(consumer, topics, within).map_err(&fail)?;
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         for (topic, id) in answers {
             let standing = match id {
