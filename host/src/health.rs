@@ -358,8 +358,8 @@ impl ConsumerHealth {
         for (name, partition) in &state.partitions {
             match partition {
                 PartitionState::Reading => {
-                    let still = state.behind.reasons(now).filter(|(behind, _)| *behind == name && !state.paused);
-                    reasons.extend(still.map(|(name, text)| reason(name.to_string(), text)));
+                    let still = state.behind.reason(name, now).filter(|_| !state.paused);
+                    reasons.extend(still.map(|text| reason(name.to_string(), text)));
                 }
                 PartitionState::Waiting(why) => {
                     reasons.push(reason(name.to_string(), format!("waits for its start point: {why}")));

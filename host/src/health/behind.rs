@@ -41,13 +41,12 @@ impl Behind {
         self.0.clear();
     }
 
-    /// Those that stand still.
-    pub(super) fn reasons(&self, now: Instant) -> impl Iterator<Item = (&PartitionName, String)> {
-        self.0.iter().filter_map(move |(name, place)| {
-            let stands = now.saturating_duration_since(place.since);
-            let text = || format!("is {} offsets behind and has not moved for {} s", place.lag, stands.as_secs());
-            (place.lag > 0 && stands >= TOLERATED).then(|| (name, text()))
-        })
+    /// Whether this one stands still, in words.
+    pub(super) fn reason(&self, name: &PartitionName, now: Instant) -> Option<String> {
+        let place = self.0.get(name)?;
+        let stands = now.saturating_duration_since(place.since);
+        let text = || format!("is {} offsets behind and has not moved for {} s", place.lag, stands.as_secs());
+        (place.lag > 0 && stands >= TOLERATED).then(text)
     }
 }
 
@@ -61,16 +60,15 @@ mod tests {
         let mut behind = Behind::default();
         let later = start + TOLERATED;
         behind.look(&name, 7, 0, start);
-        assert_eq!(behind.reasons(later).count(), 0, "at the end");
+        assert_eq!(behind.reason(&name, later), None, "at the end");
         behind.look(&name, 7, 5, start);
-        assert_eq!(behind.reasons(start).count(), 0, "something has just come");
+        assert_eq!(behind.reason(&name, start), None, "something has just come");
         behind.look(&name, 7, 9, later);
-        let said: Vec<_> = behind.reasons(later).map(|(_, text)| text).collect();
-        assert_eq!(said, ["is 9 offsets behind and has not moved for 25 s"]);
+        assert_eq!(behind.reason(&name, later).as_deref(), Some("is 9 offsets behind and has not moved for 25 s"));
         behind.look(&name, 8, 8, later);
-        assert_eq!(behind.reasons(later).count(), 0, "it moves");
+        assert_eq!(behind.reason(&name, later), None, "it moves");
         behind.look(&name, 8, 8, later + TOLERATED);
         behind.forget(&name);
-        assert_eq!(behind.reasons(later + TOLERATED).count(), 0);
+        assert_eq!(behind.reason(&name, later + TOLERATED), None);
     }
 }

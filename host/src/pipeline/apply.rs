@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tokio::sync::mpsc;
 
 use super::{
+    database::register_again,
     lane::{GiveUp, Ready, Shared, retain},
     retry::{Failures, Next},
 };
@@ -124,9 +125,8 @@ impl Apply {
         match &error {
             ApplyError::Fenced { .. } => self.find_fenced(prepared, &tips).await,
             ApplyError::Store { error: store, .. } if store.is_unregistered() => {
-                tracing::warn!(consumer = %shared.name, "the database has lost the consumer: registering it again");
-                match shared.store.register_consumer(&shared.registration).await {
-                    Ok(_) => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
+                match register_again(shared.store.as_ref(), &shared.registration).await {
+                    Ok(()) => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
                     Err(failed) => again(&failed).ok_or_else(|| GiveUp::Fatal(failed.to_string())),
                 }
             }

@@ -98,7 +98,7 @@ impl Consumer {
         source: impl FnOnce(Arc<dyn StartPoints>) -> Result<Arc<dyn Source>, E>,
     ) -> Result<Self, E> {
         let runtime = Handle::current();
-        let (tips, aside) = (Arc::default(), Aside::default());
+        let (tips, aside) = (Arc::default(), Arc::<Aside>::default());
         let starts = Arc::new(Starts {
             consumer: parts.name.clone(),
             registration: parts.registration.clone(),
@@ -208,7 +208,7 @@ enum Service {
 
 struct Running {
     shared: Arc<Shared>,
-    aside: Aside,
+    aside: Arc<Aside>,
     phase: Arc<watch::Sender<Phase>>,
     lanes: Vec<tokio::task::JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,

@@ -15,7 +15,7 @@ use super::lane::{Phase, Shared};
 use crate::{
     health::Dependency,
     record::TopicPartition,
-    store::{Connection, StoreError, Tip},
+    store::{Connection, Registration, Store, StoreError, Tip},
 };
 
 /// How often.
@@ -25,7 +25,31 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection beside the lanes', for whoever needs one. Taken out while in use: cut off in the middle of something it
 /// never comes back.
-pub(super) type Aside = Arc<Mutex<Option<Box<dyn Connection>>>>;
+#[derive(Default)]
+pub(super) struct Aside(Mutex<Option<Box<dyn Connection>>>);
+
+impl Aside {
+    /// The one that was given back last, or a new one.
+    pub(super) async fn take(&self, store: &dyn Store) -> Result<Box<dyn Connection>, StoreError> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match kept {
+            Some(connection) => Ok(connection),
+            None => store.connect().await,
+        }
+    }
+
+    /// For the next who needs one. Where one is kept already, this one goes.
+    pub(super) fn give_back(&self, connection: Box<dyn Connection>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(connection);
+    }
+}
+
+/// Registers a consumer that the database has lost (a failover, a restore) with what it said of itself at its start.
+pub(super) async fn register_again(store: &dyn Store, registration: &Registration) -> Result<(), StoreError> {
+    tracing::warn!(consumer = %registration.name, "the database has lost the consumer: registering it again");
+    // Under which key version it stands there is looked at in every transaction.
+    store.register_consumer(registration).await.map(drop)
+}
 
 /// A partition as this member holds it.
 struct Held {
@@ -35,7 +59,7 @@ struct Held {
 }
 
 /// Until the consumer stops running.
-pub(super) async fn watch(shared: Arc<Shared>, aside: Aside) {
+pub(super) async fn watch(shared: Arc<Shared>, aside: Arc<Aside>) {
     let mut phase = shared.phase.clone();
     loop {
         tokio::select! {
@@ -57,13 +81,9 @@ pub(super) async fn watch(shared: Arc<Shared>, aside: Aside) {
 async fn look(shared: &Shared, aside: &Aside) -> Result<(), StoreError> {
     let held = held(shared);
     let partitions: Vec<_> = held.iter().map(|one| Arc::clone(&one.partition)).collect();
-    let kept = aside.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let mut connection = match kept {
-        Some(connection) => connection,
-        None => shared.store.connect().await?,
-    };
+    let mut connection = aside.take(shared.store.as_ref()).await?;
     let found = connection.tips(&shared.name, &partitions).await?;
-    aside.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(connection);
+    aside.give_back(connection);
 
     let lost: Vec<_> = held.iter().zip(found).filter(|(one, found)| is_lost(&one.tip, found.as_ref())).collect();
     if lost.is_empty() {

@@ -13,7 +13,10 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::{database::Aside, in_time::InTime};
+use super::{
+    database::{Aside, register_again},
+    in_time::InTime,
+};
 use crate::{
     class::Class,
     config::Start,
@@ -47,7 +50,7 @@ pub(super) struct Starts {
     pub(super) tips: Arc<Mutex<Tips>>,
     pub(super) health: Arc<ConsumerHealth>,
     pub(super) metrics: ConsumerMetrics,
-    pub(super) connection: Aside,
+    pub(super) connection: Arc<Aside>,
     /// What the client was heard to say.
     pub(super) outages: Mutex<Outages>,
 }
@@ -221,24 +224,19 @@ impl Starts {
         resolved: &mut Vec<Result<(Tip, Standing), Unknown>>,
     ) -> Result<(), StoreError> {
         // Cut off by the deadline, it is in an unknown state and never comes back.
-        let kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => self.store.connect().await?,
-        };
+        let mut connection = self.connection.take(self.store.as_ref()).await?;
         for one in offered {
             let mut answer = self.resolve_one(connection.as_mut(), one, log).await;
             if let Err(Unknown::Store(error)) = &answer
                 && error.is_unregistered()
             {
-                tracing::warn!(consumer = %self.consumer, "the database has lost the consumer: registering it again");
-                self.store.register_consumer(&self.registration).await?;
+                register_again(self.store.as_ref(), &self.registration).await?;
                 answer = self.resolve_one(connection.as_mut(), one, log).await;
             }
             resolved.push(answer);
         }
         if !resolved.iter().any(|one| matches!(one, Err(Unknown::Store(_)))) {
-            *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+            self.connection.give_back(connection);
         }
         Ok(())
     }
@@ -402,7 +400,7 @@ mod tests {
             tips: Arc::default(),
             health: ConsumerHealth::new(consumer.clone(), 1),
             metrics: Metrics::new().consumer(&consumer),
-            connection: Aside::default(),
+            connection: Arc::default(),
             outages: Mutex::default(),
             consumer,
         }
