@@ -33,7 +33,7 @@ impl Entry {
     }
 
     /// Whether what goes wrong here can be one record's fault.
-    fn sees_records(self) -> bool {
+    pub(super) fn sees_records(self) -> bool {
         matches!(self, Self::ExtractKeys | Self::Compute)
     }
 }
@@ -108,6 +108,18 @@ pub enum PluginError {
         /// Messages in the batch.
         batch: usize,
         /// The trap, and what the guest wrote about it.
+        message: String,
+    },
+    /// The guest called a function of WASI that a plugin is not granted, or not here.
+    #[error("plugin {plugin} is not granted what it called in {entry} of a batch of {batch}: {message}")]
+    Denied {
+        /// Its name.
+        plugin: String,
+        /// Where.
+        entry: Entry,
+        /// Messages in the batch.
+        batch: usize,
+        /// The function, with interface and version; why not, and what to use instead.
         message: String,
     },
     /// The guest wanted more than its budget.
@@ -213,8 +225,15 @@ impl PluginError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Trap { entry, .. } | Self::Limit { entry, .. } | Self::Contract { entry, .. } => {
-                if entry.sees_records() { Class::Poison } else { Class::Fatal }
+            Self::Trap { entry, .. }
+            | Self::Denied { entry, .. }
+            | Self::Limit { entry, .. }
+            | Self::Contract { entry, .. } => {
+                if entry.sees_records() {
+                    Class::Poison
+                } else {
+                    Class::Fatal
+                }
             }
             Self::WallClock { .. } | Self::Instance { .. } => Class::Transient,
             Self::NotGranted { .. }
@@ -230,6 +249,7 @@ impl PluginError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Trap { .. } => "plugin-trap",
+            Self::Denied { .. } => "plugin-denied",
             Self::Limit { limit, .. } => limit.code(),
             Self::Contract { .. } => "plugin-contract",
             Self::WallClock { .. } => "plugin-wall-clock",

@@ -7,7 +7,7 @@ use std::{
 
 use wasmtime::{ResourceLimiter, StoreContextMut, UpdateDeadline};
 
-use super::{bindings::tidegate::plugin::log, cpu::thread_time};
+use super::{bindings::tidegate::plugin::log, cpu::thread_time, wasi::Stderr};
 use crate::{
     config::PluginLimits,
     plugin::{Entry, Limit, PluginError},
@@ -23,6 +23,8 @@ const WALL_FACTOR: u32 = 20;
 const OUTPUT_BASE: usize = 64 << 10;
 /// The longest reason that is kept of what a guest logged as an error.
 const REASON: usize = 1 << 10;
+/// Handles of WASI that a guest may hold: each takes memory of the host's. Runtimes hold a handful.
+const HANDLES: usize = 10_000;
 
 /// The data of an instance's store.
 pub(super) struct State {
@@ -38,16 +40,22 @@ pub(super) struct State {
     dropped_lines: usize,
     /// The last line that was logged as an error: what a trap was about.
     reason: Option<String>,
+    stderr: Stderr,
+    handles: usize,
+    /// The state of the constant "randomness" of WASI.
+    random: u64,
     exceeded: Option<Exceeded>,
 }
 
 /// Why the host ended an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Exceeded {
     Limit(Limit),
     WallClock,
     /// The system gave the host no memory for it.
     System,
+    /// It called a function that is not granted: which, and what to do instead.
+    Denied(String, &'static str),
 }
 
 impl State {
@@ -65,6 +73,9 @@ impl State {
             logged: 0,
             dropped_lines: 0,
             reason: None,
+            stderr: Stderr::default(),
+            handles: 0,
+            random: 0,
             exceeded: None,
         }
     }
@@ -72,6 +83,7 @@ impl State {
     /// The clocks start for this entry.
     pub(super) fn enter(&mut self, entry: Entry) {
         self.entry = entry;
+        self.stderr.forget();
         self.cpu_deadline = thread_time().saturating_add(self.cpu());
         self.wall_deadline = Instant::now() + self.wall();
     }
@@ -107,8 +119,67 @@ impl State {
     }
 
     fn exceed<T>(&mut self, exceeded: Exceeded) -> wasmtime::Result<T> {
+        let error = wasmtime::Error::msg(format!("ended by the host: {exceeded:?}"));
         self.exceeded = Some(exceeded);
-        Err(wasmtime::Error::msg(format!("{exceeded:?} exceeded")))
+        Err(error)
+    }
+
+    /// Ends the guest for calling what it is not granted; `instead` is the way out.
+    pub(super) fn deny<T>(&mut self, called: &str, instead: &'static str) -> wasmtime::Result<T> {
+        self.exceed(Exceeded::Denied(called.to_owned(), instead))
+    }
+
+    /// Passes while the guest starts and configures itself: equal answers in each fresh instance would otherwise give
+    /// equal ids to different events.
+    pub(super) fn only_at_start(&mut self, called: &str, instead: &'static str) -> wasmtime::Result<()> {
+        if self.entry.sees_records() { self.deny(called, instead) } else { Ok(()) }
+    }
+
+    /// The next number of a sequence that is the same in every instance (SplitMix64).
+    pub(super) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A handle of WASI goes to the guest.
+    pub(super) fn handle_made(&mut self, called: &str) -> wasmtime::Result<()> {
+        self.handles += 1;
+        if self.handles > HANDLES {
+            return self.deny(called, "it holds too many handles: drop those that are not needed");
+        }
+        Ok(())
+    }
+
+    /// The guest has dropped a handle.
+    pub(super) fn handle_dropped(&mut self) {
+        self.handles = self.handles.saturating_sub(1);
+    }
+
+    /// Bytes for stderr.
+    pub(super) fn wrote(&mut self, bytes: &[u8]) {
+        for line in self.stderr.write(bytes) {
+            self.stderr_line(&line);
+        }
+    }
+
+    fn stderr_line(&mut self, line: &str) {
+        let plugin = Arc::clone(&self.plugin);
+        if let Some(line) = self.may_log(line.to_owned()) {
+            tracing::warn!(plugin = &*plugin, "stderr: {line}");
+        }
+    }
+
+    /// The line as it may be logged, or nothing where the budget is used up.
+    fn may_log(&mut self, text: String) -> Option<String> {
+        self.logged = self.logged.saturating_add(text.len().max(1));
+        if self.logged > self.limits.log_bytes {
+            self.dropped_lines += 1;
+            return None;
+        }
+        Some(on_one_line(text))
     }
 
     fn allowed(&self, limit: Limit) -> u64 {
@@ -135,8 +206,8 @@ impl State {
 
     /// What the host ended the instance for, if it did.
     pub(super) fn ended_by_host(&self) -> Option<PluginError> {
-        Some(match self.exceeded? {
-            Exceeded::Limit(limit) => self.over(limit),
+        Some(match self.exceeded.as_ref()? {
+            &Exceeded::Limit(limit) => self.over(limit),
             Exceeded::WallClock => PluginError::WallClock {
                 plugin: self.plugin.to_string(),
                 entry: self.entry,
@@ -147,12 +218,23 @@ impl State {
                 plugin: self.plugin.to_string(),
                 message: "the system gave no memory for it".to_owned(),
             },
+            Exceeded::Denied(function, instead) => PluginError::Denied {
+                plugin: self.plugin.to_string(),
+                entry: self.entry,
+                batch: self.events,
+                message: format!("{function}: {instead}"),
+            },
         })
     }
 
     /// What the guest said last about what is wrong.
     pub(super) fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
+    }
+
+    /// The last of what the guest wrote to stderr in this entry, on one line.
+    pub(super) fn last_words(&self) -> Option<String> {
+        self.stderr.last().map(on_one_line)
     }
 
     /// The entry that runs, or ran last.
@@ -173,6 +255,9 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
+        if let Some(line) = self.stderr.rest() {
+            self.stderr_line(&line);
+        }
         if self.dropped_lines > 0 {
             tracing::warn!(
                 plugin = %self.plugin,
@@ -213,15 +298,11 @@ impl ResourceLimiter for State {
 /// Lines beyond the budget are dropped and counted: a line of log must not decide what becomes of an input.
 impl log::Host for State {
     fn write(&mut self, level: log::Level, text: String) {
-        self.logged = self.logged.saturating_add(text.len().max(1));
-        let line = on_one_line(text);
         if level == log::Level::Error {
-            self.reason = Some(line.chars().take(REASON).collect());
+            let reason = text.chars().take(REASON).collect();
+            self.reason = Some(on_one_line(reason));
         }
-        if self.logged > self.limits.log_bytes {
-            self.dropped_lines += 1;
-            return;
-        }
+        let Some(line) = self.may_log(text) else { return };
         let plugin: &str = &self.plugin;
         match level {
             log::Level::Debug => tracing::debug!(plugin, "{line}"),

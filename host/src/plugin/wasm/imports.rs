@@ -1,12 +1,12 @@
-//! What a plugin may import: the contract's log, and nothing else. Everything a host function gives would be a way for
-//! the outside to change a result.
+//! What a plugin may import: the contract's log, and WASI with nothing behind it. Everything else that a host function gives
+//! would be a way for the outside to change a result.
 
 use wasmtime::{
     Engine,
     component::{Component, HasSelf, Linker},
 };
 
-use super::{bindings::tidegate::plugin::log, budget::State};
+use super::{bindings::tidegate::plugin::log, budget::State, wasi};
 
 /// The interface that makes a component a plugin.
 const PROCESSOR: &str = "tidegate:plugin/processor@0.1.0";
@@ -15,18 +15,22 @@ const TYPES: &str = "tidegate:plugin/types@0.1.0";
 /// The interface of the log.
 const LOG: &str = "tidegate:plugin/log@0.1.0";
 
-/// Links what is offered.
-pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+/// Links what a component imports.
+///
+/// # Errors
+/// A text that says what to do, where the component wants more than is offered or is no plugin.
+pub(super) fn link(engine: &Engine, component: &Component) -> Result<Linker<State>, String> {
+    check(engine, component)?;
     let mut linker = Linker::new(engine);
-    log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).map_err(|error| format!("{error:#}"))?;
+    wasi::offer(&mut linker, engine, &component.component_type())?;
     Ok(linker)
 }
 
-/// Refuses, with a text that says what to do, a component that wants more than is offered or is no plugin.
-pub(super) fn check(engine: &Engine, component: &Component) -> Result<(), String> {
+fn check(engine: &Engine, component: &Component) -> Result<(), String> {
     let ty = component.component_type();
-    let unknown: Vec<&str> =
-        ty.imports(engine).map(|(name, _)| name).filter(|name| ![TYPES, LOG].contains(name)).collect();
+    let listed = |name: &str| [TYPES, LOG].contains(&name) || name.starts_with("wasi:");
+    let unknown: Vec<&str> = ty.imports(engine).map(|(name, _)| name).filter(|name| !listed(name)).collect();
     if let Some(first) = unknown.first() {
         return Err(format!("imports {}, which a plugin is not given: {}", unknown.join(", "), advice(first)));
     }
@@ -46,10 +50,7 @@ pub(super) fn check(engine: &Engine, component: &Component) -> Result<(), String
 }
 
 fn advice(import: &str) -> &'static str {
-    if import.starts_with("wasi:") {
-        "there is no clock, randomness, file or network in a plugin. Build it without WASI (Rust: for \
-         wasm32-unknown-unknown, as `tidegate plugin build` does)"
-    } else if import.starts_with("tidegate:plugin/") {
+    if import.starts_with("tidegate:plugin/") {
         "it is built for another version of the contract: build it with the SDK of this version"
     } else {
         "remove what needs it from the plugin"

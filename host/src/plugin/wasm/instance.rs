@@ -112,7 +112,13 @@ fn explain(store: &Store<State>, error: &wasmtime::Error) -> PluginError {
     }
     let (plugin, entry, batch) = (state.plugin().to_owned(), state.entry(), state.events());
     if let Some(trap) = error.downcast_ref::<Trap>() {
-        let message = state.reason().map_or_else(|| trap.to_string(), |reason| format!("{trap} ({reason})"));
+        let mut message = trap.to_string();
+        if let Some(reason) = state.reason() {
+            message = format!("{message} ({reason})");
+        }
+        if let Some(words) = state.last_words() {
+            message = format!("{message}; on stderr: {words}");
+        }
         return PluginError::Trap { plugin, entry, batch, message };
     }
     // The engine keeps this type to itself; its name is all there is to tell it by.

@@ -1,6 +1,6 @@
 //! Plugins as sandboxed WebAssembly components: the product's implementation of [`Plugin`].
 //!
-//! One [`Runtime`] per process: one engine, one linker, each file compiled once. A plugin gets nothing but its messages
+//! One [`Runtime`] per process: one engine, each file compiled once. A plugin gets nothing but its messages
 //! and settings, and is held to its budgets at every entry (Invariant 7).
 
 #[allow(missing_docs, unreachable_pub, reason = "generated from the WIT")]
@@ -13,6 +13,7 @@ mod cpu;
 mod engine;
 mod imports;
 mod instance;
+mod wasi;
 
 use std::{
     collections::HashMap,
@@ -26,10 +27,7 @@ use budget::State;
 use cache::Cache;
 use instance::{WasmInstance, WasmPlugin};
 use sha2::{Digest, Sha256};
-use wasmtime::{
-    Engine,
-    component::{Component, Linker},
-};
+use wasmtime::{Engine, component::Component};
 
 use super::{Description, Plugin, PluginError, pool::panic_text};
 use crate::config;
@@ -40,7 +38,6 @@ const FILE_LIMIT: u64 = 256 << 20;
 /// Compiles and keeps plugins.
 pub struct Runtime {
     engine: Engine,
-    linker: Linker<State>,
     compiled: Mutex<HashMap<[u8; 32], bindings::PluginPre<State>>>,
     cache: Option<Cache>,
 }
@@ -60,7 +57,6 @@ impl Runtime {
     pub fn new(cache: Option<&Path>) -> Result<Self, PluginError> {
         let host = |error: wasmtime::Error| PluginError::Host { message: format!("the plugin engine: {error:#}") };
         let engine = engine::engine().map_err(host)?;
-        let linker = imports::linker(&engine).map_err(host)?;
         let cache = cache.and_then(|folder| match Cache::open(folder, &engine) {
             Ok(cache) => Some(cache),
             Err(error) => {
@@ -68,7 +64,7 @@ impl Runtime {
                 None
             }
         });
-        Ok(Self { engine, linker, compiled: Mutex::default(), cache })
+        Ok(Self { engine, compiled: Mutex::default(), cache })
     }
 
     /// Reads, checks, compiles and configures a plugin. Takes long where it has to be compiled (a Rust plugin 0.2 s, an
@@ -128,8 +124,8 @@ impl Runtime {
             Some(component) => component,
             None => self.compile(file, bytes, &digest)?,
         };
-        imports::check(&self.engine, &component).map_err(|message| file.refuse(message))?;
-        let linked = self.linker.instantiate_pre(&component).and_then(bindings::PluginPre::new);
+        let linker = imports::link(&self.engine, &component).map_err(|message| file.refuse(message))?;
+        let linked = linker.instantiate_pre(&component).and_then(bindings::PluginPre::new);
         let compiled = linked.map_err(|error| file.refuse(format!("does not fit the contract: {error:#}")))?;
         known.insert(digest, compiled.clone());
         Ok(compiled)

@@ -2,6 +2,7 @@
 ;; compute. Any other payload is its own message id and gives one row of target "t" with the payload in column "id".
 ;;
 ;;   L loop   T trap   M take all memory   D recurse   P say why, then trap   W log for ever   Z be slow
+;;   X what the test says
 ;;   N one result too few   U an id that is no UTF-8   B a list out of bounds
 ;;   s shape out of range   v a value too few   o an answer without end   c a hundred changes   j a time that is none
 (module
@@ -38,6 +39,10 @@
 
   ;; Does what the letter says.
   (func $misbehave (param $letter i32)
+    (local $count i32)
+    (if (i32.eq (local.get $letter) (i32.const 88 (; X ;))) (then
+      ;;EXTRACT
+      ))
     (if (i32.eq (local.get $letter) (i32.const 76 (; L ;))) (then (loop $for_ever (br $for_ever))))
     (if (i32.eq (local.get $letter) (i32.const 84 (; T ;))) (then unreachable))
     (if (i32.eq (local.get $letter) (i32.const 77 (; M ;)))
@@ -62,6 +67,7 @@
     (i32.const 0))
 
   (func (export "tidegate:plugin/processor@0.1.0#configure") (param i32 i32) (result i32)
+    (local $count i32)
     ;;CONFIGURE
     (i32.store (i32.const 0) (i32.const 0))
     (i32.const 0))

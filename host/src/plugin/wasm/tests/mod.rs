@@ -20,6 +20,8 @@ use crate::{
     record::Batch,
 };
 
+mod wasi;
+
 const DESCRIPTION: &str = r#"{"name":"guest","version":"1"}"#;
 
 /// The guest of `guest.wat`, changed here and there, as a core module that carries the contract's types.
@@ -28,6 +30,10 @@ struct Guest {
     describe: &'static str,
     configure: &'static str,
     imports: &'static str,
+    /// What "X" does in extract-keys.
+    extract: &'static str,
+    /// The version of WASI that it is built for, where it is.
+    wasi: Option<String>,
     limits: PluginLimits,
     settings: serde_json::Value,
 }
@@ -46,6 +52,8 @@ impl Default for Guest {
             describe: "",
             configure: "",
             imports: "",
+            extract: "",
+            wasi: None,
             limits,
             settings: serde_json::Value::Null,
         }
@@ -59,11 +67,19 @@ impl Guest {
             .replace("LENGTH", &self.description.len().to_string())
             .replace(";;DESCRIBE", self.describe)
             .replace(";;CONFIGURE", self.configure)
+            .replace(";;EXTRACT", self.extract)
             .replace(";;IMPORTS", self.imports);
         let mut module = wat::parse_str(text).unwrap();
         let mut resolve = Resolve::default();
-        let package = resolve.push_str("plugin.wit", include_str!("../../../../../guest-sdk/wit/plugin.wit")).unwrap();
-        let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+        let contract = resolve.push_str("plugin.wit", include_str!("../../../../../guest-sdk/wit/plugin.wit")).unwrap();
+        let world = match &self.wasi {
+            None => resolve.select_world(&[contract], Some("plugin")).unwrap(),
+            Some(version) => {
+                let text = include_str!("wasi.wit").replace("VERSION", version);
+                let package = resolve.push_str("wasi.wit", &text).unwrap();
+                resolve.select_world(&[package], Some("guest")).unwrap()
+            }
+        };
         wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
         module
     }
@@ -221,15 +237,13 @@ fn settings_that_the_plugin_refuses() {
 fn what_is_no_plugin_is_refused_with_advice() {
     let refused = |content: &[u8]| File::new(content).load(None).err().unwrap().to_string();
     let component = |text: &str| wat::parse_str(text).unwrap();
-    let wasi = component(
-        r#"(component (import "wasi:clocks/monotonic-clock@0.2.0" (instance (export "now" (func (result u64))))))"#,
-    );
+    let stranger = component(r#"(component (import "acme:sql/query@1.0.0" (instance)))"#);
     for (content, says) in [
         (b"hello".to_vec(), "is no WebAssembly file"),
         (b"\x7fELF....".to_vec(), "never taken from outside"),
         (component("(component)"), "does not export tidegate:plugin/processor@0.1.0"),
         (component("(module)"), "`tidegate plugin build DIR`"),
-        (wasi, "imports wasi:clocks/monotonic-clock@0.2.0, which a plugin is not given: there is no clock"),
+        (stranger, "imports acme:sql/query@1.0.0, which a plugin is not given: remove what needs it"),
         (b"\0asm\x0d\0\x01\0broken".to_vec(), "cannot be compiled"),
         (Guest { imports: r#"(import "env" "now" (func (result i64)))"#, ..Guest::default() }.module(), "env"),
         (Guest { description: "not JSON", ..Guest::default() }.module(), "JSON that cannot be read"),
