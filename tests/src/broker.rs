@@ -84,13 +84,23 @@ impl Broker {
     /// # Panics
     /// Where the broker refuses.
     pub async fn create(&self, name: &str, partitions: i32, settings: &[(&str, &str)]) {
+        let made = self.try_create(name, partitions, settings).await;
+        assert!(made.is_ok(), "creating topic {name}: {made:?}");
+    }
+
+    /// [`Self::create`], on a broker that may be starting, or not be through with a topic of that name.
+    ///
+    /// # Errors
+    /// What the broker says against it.
+    pub async fn try_create(&self, name: &str, partitions: i32, settings: &[(&str, &str)]) -> Result<(), String> {
         let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
         for &(key, value) in settings {
             topic = topic.set(key, value);
         }
-        let made = self.admin.create_topics([&topic], &options()).await.unwrap();
-        assert!(made.iter().all(Result::is_ok), "creating topic {name}: {made:?}");
+        let made = self.admin.create_topics([&topic], &options()).await.map_err(|error| error.to_string())?;
+        made.into_iter().try_for_each(|one| one.map(drop).map_err(|(_, code)| code.to_string()))?;
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        Ok(())
     }
 
     /// Deletes a topic.
@@ -98,8 +108,17 @@ impl Broker {
     /// # Panics
     /// Where the broker refuses.
     pub async fn delete(&self, topic: &str) {
-        let gone = self.admin.delete_topics(&[topic], &options()).await.unwrap();
-        assert!(gone.iter().all(Result::is_ok), "deleting topic {topic}: {gone:?}");
+        let gone = self.try_delete(topic).await;
+        assert!(gone.is_ok(), "deleting topic {topic}: {gone:?}");
+    }
+
+    /// [`Self::delete`], on a broker that may be starting.
+    ///
+    /// # Errors
+    /// What the broker says against it.
+    pub async fn try_delete(&self, topic: &str) -> Result<(), String> {
+        let gone = self.admin.delete_topics(&[topic], &options()).await.map_err(|error| error.to_string())?;
+        gone.into_iter().try_for_each(|one| one.map(drop).map_err(|(_, code)| code.to_string()))
     }
 
     /// Raises a topic's number of partitions to `total`.

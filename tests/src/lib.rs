@@ -5,6 +5,7 @@
 pub mod bench;
 mod broker;
 pub mod chaos;
+pub mod churn;
 mod database;
 pub mod doomed;
 pub mod fail_points;
@@ -14,7 +15,9 @@ pub mod host;
 pub mod http;
 pub mod mutations;
 pub mod oracle;
+pub mod payments;
 mod produce;
+pub mod servers;
 pub mod services;
 pub mod settlement;
 mod sql;

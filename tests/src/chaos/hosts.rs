@@ -3,7 +3,7 @@
 use std::{fs::OpenOptions, io::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
 use super::chronicle::Chronicle;
-use crate::host::{HostProcess, Setup};
+use crate::host::{self, HostProcess, Setup};
 
 /// How long a host that was asked to end may take. Its lanes drain for as long as a revoke may, and the group is left.
 const ENDING: Duration = Duration::from_secs(60);
@@ -24,6 +24,21 @@ impl Slot {
     #[must_use]
     pub fn new(number: usize, setup: Setup, log: PathBuf, chronicle: Arc<Chronicle>) -> Self {
         Self { number, setup, log, process: None, chronicle }
+    }
+
+    /// Runs a command with this place's configuration to its end, such as `["seek", …]`. Blocks.
+    ///
+    /// # Panics
+    /// Where the program cannot be started.
+    #[must_use]
+    pub fn run_once(&self, arguments: &[&str]) -> std::process::Output {
+        host::run_once(&self.setup, arguments)
+    }
+
+    /// What `/readyz` says; empty where there is no answer.
+    pub async fn says(&mut self) -> String {
+        let Some(process) = self.process.as_ref() else { return String::new() };
+        process.get("/readyz").await.map(|answer| answer.body).unwrap_or_default()
     }
 
     /// Starts a process where none runs.

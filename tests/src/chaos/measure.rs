@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use super::{
+    fault::Down,
     report::Report,
     running::{Running, catch_up},
     story::Manner,
@@ -14,7 +15,7 @@ use super::{
     world::{LANES, MAX_RECORDS},
 };
 use crate::{
-    fault::{Ending, Faults, Swallow},
+    fault::{Ending, Faults, Proxy, Swallow},
     oracle,
     services::ServiceError,
     settlement::CONSUMER,
@@ -22,6 +23,8 @@ use crate::{
 
 /// How often each is measured.
 const ROUNDS: usize = 5;
+/// How often servers go away in each way.
+const OUTAGES: usize = 2;
 /// How long servers are away: long enough for every back-off to be at its longest.
 const AWAY: Duration = Duration::from_secs(25);
 /// How long anything may take before it is given up, with a finding.
@@ -131,79 +134,175 @@ impl Calm<'_> {
         }
     }
 
-    /// Asks the hosts until none of them is ready; how long that is after the last progress.
+    /// Asks the hosts until each of them has said that it is not ready; how long that is after the last progress. Says so of
+    /// each, since the slowest one is what a load balancer waits for.
     async fn not_ready(&self, what: &'static str) {
         let world = &self.0.hand.world;
         let begun = Instant::now();
+        let mut said = vec![String::new(); world.hosts.len()];
         while begun.elapsed() < PATIENCE {
             let mut ready = 0;
-            for slot in &world.hosts {
+            for (slot, said) in world.hosts.iter().zip(&mut said) {
                 let mut slot = slot.lock().await;
                 let Some(process) = slot.process() else { continue };
-                if process.get("/readyz").await.is_some_and(|answer| answer.status == 200) {
-                    ready += 1;
+                match process.get("/readyz").await {
+                    Some(answer) if answer.status == 200 => {
+                        ready += 1;
+                        said.clear();
+                    }
+                    Some(answer) if said.is_empty() => *said = answer.body,
+                    _ => {}
                 }
             }
             if ready == 0 {
                 let last = self.0.hand.seen.borrow().newest();
-                return world.chronicle.recovered(what, Duration::from_secs_f64((watch::now() - last).max(0.0)));
+                world.chronicle.recovered(what, Duration::from_secs_f64((watch::now() - last).max(0.0)));
+                let lines = said.iter().enumerate();
+                return lines.for_each(|(number, said)| world.chronicle.note(format_args!("host {number}: {said}")));
             }
             sleep(Duration::from_millis(250)).await;
         }
         world.chronicle.found(format_args!("{what}: not within {} s", PATIENCE.as_secs()));
+        for (number, slot) in world.hosts.iter().enumerate() {
+            let said = slot.lock().await.says().await;
+            world.chronicle.note(format_args!("host {number}: {said}"));
+        }
     }
 
+    /// The server goes down in each way, is away until every back-off is at its longest, and comes back.
     async fn databases(&self) {
         let world = &self.0.hand.world;
-        for round in 0..3 {
-            sleep(Duration::from_secs(2)).await;
-            let mut primary = world.primary.lock().await;
-            tokio::task::block_in_place(|| match round {
-                0 => primary.server.stop(),
-                1 => primary.server.crash(),
-                _ => primary.server.kill(),
-            });
-            let down = Instant::now();
-            self.not_ready("last progress → not ready, without a database").await;
-            sleep(AWAY.saturating_sub(down.elapsed())).await;
-            if let Err(error) = tokio::task::block_in_place(|| primary.server.resume()) {
-                return world.chronicle.found(format_args!("the database does not start again: {error}"));
+        for (how, away, first, all) in [
+            (
+                Down::Stop,
+                "last progress → not ready, database stopped",
+                "database back after 25 s, stopped → first commit",
+                "database back after 25 s, stopped → all partitions go on",
+            ),
+            (
+                Down::Crash,
+                "last progress → not ready, database crashed",
+                "database back after 25 s, crashed → first commit",
+                "database back after 25 s, crashed → all partitions go on",
+            ),
+            (
+                Down::Kill,
+                "last progress → not ready, database killed",
+                "database back after 25 s, killed → first commit",
+                "database back after 25 s, killed → all partitions go on",
+            ),
+        ] {
+            for _ in 0..OUTAGES {
+                self.calm().await;
+                let mut primary = world.primary.lock().await;
+                tokio::task::block_in_place(|| match how {
+                    Down::Stop => primary.server.stop(),
+                    Down::Crash => primary.server.crash(),
+                    Down::Kill => primary.server.kill(),
+                });
+                let down = Instant::now();
+                self.not_ready(away).await;
+                sleep(AWAY.saturating_sub(down.elapsed())).await;
+                if let Err(error) = tokio::task::block_in_place(|| primary.server.resume()) {
+                    return world.chronicle.found(format_args!("the database does not start again: {error}"));
+                }
+                let back = watch::now();
+                self.committed(first, back).await;
+                self.resumed(all, back).await;
             }
-            let back = watch::now();
-            self.committed("database back after 25 s → first commit", back).await;
-            self.resumed("database back after 25 s → all partitions go on", back).await;
         }
     }
 
     async fn brokers(&self) {
         let world = &self.0.hand.world;
-        sleep(Duration::from_secs(2)).await;
-        world.with_kafka(crate::services::Kafka::kill);
-        let down = Instant::now();
-        self.not_ready("last progress → not ready, without a broker").await;
-        sleep(AWAY.saturating_sub(down.elapsed())).await;
-        if let Err(error) = world.with_kafka(crate::services::Kafka::resume) {
-            return world.chronicle.found(format_args!("the broker does not start again: {error}"));
+        for (how, away, first, all) in [
+            (
+                Down::Stop,
+                "last progress → not ready, broker stopped",
+                "broker back after 25 s, stopped → first commit",
+                "broker back after 25 s, stopped → all partitions go on",
+            ),
+            (
+                Down::Kill,
+                "last progress → not ready, broker killed",
+                "broker back after 25 s, killed → first commit",
+                "broker back after 25 s, killed → all partitions go on",
+            ),
+        ] {
+            for _ in 0..OUTAGES {
+                self.calm().await;
+                world.with_kafka(|kafka| if how == Down::Stop { kafka.stop() } else { kafka.kill() });
+                let down = Instant::now();
+                self.not_ready(away).await;
+                sleep(AWAY.saturating_sub(down.elapsed())).await;
+                if let Err(error) = world.with_kafka(crate::services::Kafka::resume) {
+                    return world.chronicle.found(format_args!("the broker does not start again: {error}"));
+                }
+                let back = watch::now();
+                self.committed(first, back).await;
+                self.resumed(all, back).await;
+            }
         }
-        let back = watch::now();
-        self.committed("broker back after 25 s → first commit", back).await;
-        self.resumed("broker back after 25 s → all partitions go on", back).await;
     }
 
-    /// No host hears of the database any more, and no connection is closed.
+    /// No host hears of the other side any more, and no connection is closed. Then new connections work, and the old ones
+    /// stay dead.
     async fn half_open(&self) {
         let world = &self.0.hand.world;
-        sleep(Duration::from_secs(2)).await;
-        let dead = Faults { swallow: Some(Swallow::Both), ..Faults::default() };
-        world.links.iter().for_each(|link| link.set(dead));
-        self.not_ready("last progress → not ready, half-open to the database").await;
-        // New connections work; the old ones stay dead.
-        world.links.iter().for_each(|link| link.set(Faults::default()));
-        let back = watch::now();
-        self.committed("database reachable again, old connections dead → first commit", back).await;
-        self.resumed("database reachable again, old connections dead → all partitions go on", back).await;
-        world.links.iter().for_each(|link| {
-            link.cut(Ending::Reset);
-        });
+        let links: Vec<&Proxy> = world.links.iter().collect();
+        for (proxies, away, first, all) in [
+            (
+                links,
+                "last progress → not ready, half-open to the database",
+                "database reachable again, old connections dead → first commit",
+                "database reachable again, old connections dead → all partitions go on",
+            ),
+            (
+                vec![&world.wire],
+                "last progress → not ready, half-open to the broker",
+                "broker reachable again, old connections dead → first commit",
+                "broker reachable again, old connections dead → all partitions go on",
+            ),
+        ] {
+            for _ in 0..OUTAGES {
+                self.calm().await;
+                let dead = Faults { swallow: Some(Swallow::Both), ..Faults::default() };
+                proxies.iter().for_each(|proxy| proxy.set(dead));
+                self.not_ready(away).await;
+                proxies.iter().for_each(|proxy| proxy.set(Faults::default()));
+                let back = watch::now();
+                self.committed(first, back).await;
+                self.resumed(all, back).await;
+                proxies.iter().for_each(|proxy| {
+                    proxy.cut(Ending::Reset);
+                });
+            }
+        }
+    }
+
+    /// Waits until every host is ready, and a little longer: the fault before is over.
+    async fn calm(&self) {
+        let world = &self.0.hand.world;
+        let begun = Instant::now();
+        for (number, slot) in world.hosts.iter().enumerate() {
+            loop {
+                let mut slot = slot.lock().await;
+                let Some(process) = slot.process() else { break };
+                let answer = process.get("/readyz").await;
+                if answer.as_ref().is_some_and(|answer| answer.status == 200) {
+                    break;
+                }
+                if begun.elapsed() > PATIENCE {
+                    let said = answer.map_or_else(|| "no answer".to_owned(), |answer| answer.body);
+                    let patience = PATIENCE.as_secs();
+                    world.chronicle.found(format_args!("host {number} is not ready again within {patience} s: {said}"));
+                    break;
+                }
+                drop(slot);
+                sleep(Duration::from_millis(250)).await;
+            }
+        }
+        world.chronicle.recovered("all partitions go on → every host is ready", begun.elapsed());
+        sleep(Duration::from_secs(3)).await;
     }
 }

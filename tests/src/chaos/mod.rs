@@ -5,15 +5,19 @@
 //! over everything is healed, the consumers catch up, and the *verdict* compares the database with what was published: an
 //! adding column shows what was applied twice or not at all, the ledger must agree, and the checkpoint chains must tile.
 //!
-//! `fault`, `schedule` and `story` are pure; `world`, `hosts` and `traffic` are what it happens to; `actors` and
-//! `operator` carry faults out; `watch` looks on; `walk` puts it together.
+//! `fault`, `schedule`, `story` and `figures` are pure; `world`, `hosts` and `traffic` are what it happens to; `actors`,
+//! `operator` and `recreate` carry faults out; `watch` looks on; `walk` puts it together. `measure` has the same hosts and
+//! one fault at a time.
 
 pub mod actors;
 pub mod chronicle;
 pub mod fault;
+pub mod figures;
 pub mod hosts;
 pub mod measure;
 pub mod operator;
+pub mod parts;
+mod recreate;
 pub mod report;
 pub mod running;
 pub mod schedule;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{
-    actors::Hand,
+    actors::{Hand, here},
     fault::{Fault, Reset},
+    recreate,
     world::{TOPIC, World},
 };
 
@@ -17,6 +18,7 @@ pub(super) async fn inject(hand: &Hand, fault: &Fault) {
     let done = match fault {
         Fault::AddPartition => add_partition(hand).await,
         Fault::ResetOffsets(reset) => reset_offsets(hand, *reset).await,
+        Fault::RecreateTopic => here(recreate::make_topic_again(hand)),
         _ => false,
     };
     if done {

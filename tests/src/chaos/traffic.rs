@@ -30,6 +30,8 @@ pub struct Reins {
     consumed: AtomicU64,
     /// How many were published, and consumed, into earlier lives of the topic.
     earlier: AtomicU64,
+    /// How often the topic was made again.
+    lives: AtomicU64,
 }
 
 impl Reins {
@@ -47,6 +49,7 @@ impl Reins {
     /// The topic begins anew; everything before was consumed.
     pub fn anew(&self) {
         self.earlier.store(self.published(), Ordering::Relaxed);
+        self.lives.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The topic has so many partitions from now on.
@@ -120,7 +123,7 @@ impl Drop for Traffic {
 
 fn publish(reins: &Reins, bootstrap: &str, topic: &str, manner: Manner) -> Story {
     let mut story = Story::new(manner);
-    let mut partitions = reins.partitions();
+    let (mut partitions, mut lives) = (reins.partitions(), 0);
     // A broker that is away for a while is no reason to lose a message.
     let make = || produce::Producer::new(bootstrap, &[("message.timeout.ms", "600000")]);
     let mut producer: Producer = make();
@@ -134,9 +137,11 @@ fn publish(reins: &Reins, bootstrap: &str, topic: &str, manner: Manner) -> Story
             due = Instant::now();
             continue;
         }
-        if reins.partitions() != partitions {
-            // A new client knows the new partitions; an old one only after a while.
-            partitions = reins.partitions();
+        let now = (reins.partitions(), reins.lives.load(Ordering::Relaxed));
+        if now != (partitions, lives) {
+            // A new client knows new partitions and a new topic; an old one only after a while, and its sequence numbers
+            // are those of the topic that is gone.
+            (partitions, lives) = now;
             producer = make();
         }
         for _ in 0..portion(manner.rate) {

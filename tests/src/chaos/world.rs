@@ -77,8 +77,6 @@ pub struct World {
     pub primary: tokio::sync::Mutex<Primary>,
     steady: Proxy,
     kafka: Mutex<Kafka>,
-    /// How often the topic was made.
-    lives: AtomicU32,
     /// How many database servers there were.
     servers: AtomicU32,
     folder: Folder,
@@ -173,7 +171,6 @@ impl World {
             steady,
             kafka: Mutex::new(kafka),
             primary: tokio::sync::Mutex::new(Primary { server: primary, disk, home }),
-            lives: AtomicU32::new(1),
             servers: AtomicU32::new(1),
             folder,
         })
@@ -214,17 +211,6 @@ impl World {
         drop(old);
         // Each copy is as large as the database.
         let _ = std::fs::remove_dir_all(home);
-    }
-
-    /// How often the topic was made.
-    #[must_use]
-    pub fn lives(&self) -> u32 {
-        self.lives.load(Ordering::Relaxed)
-    }
-
-    /// The topic was made again.
-    pub fn lives_again(&self) {
-        self.lives.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Where everything about this walk lies.

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use self::{intruder::Intruder, load::Load, scene::Scene};
 use crate::{
     host::{Armed, HostProcess},
+    servers::Servers,
     wait,
     workload::Random,
 };
@@ -52,14 +53,14 @@ impl fmt::Display for Figures {
 }
 
 /// Kills a host `rounds` times at each fail point, starting another one after each, and holds in the end that nothing was
-/// lost or applied twice. On the services of `KAFKA_BOOTSTRAP` and `DATABASE_URL`.
+/// lost or applied twice.
 ///
 /// # Panics
 /// Where anything was lost or applied twice, where an offset was committed that no transaction covers, where a kill made
 /// one record come again, or where a point is never reached.
-pub async fn kill_at_every_point(rounds: usize, seed: u64) -> Figures {
-    let mut kills = kill_at_geneses(rounds, seed).await;
-    let scene = Arc::new(Scene::new(PARTITIONS).await);
+pub async fn kill_at_every_point(servers: &Servers, rounds: usize, seed: u64) -> Figures {
+    let mut kills = kill_at_geneses(servers, rounds, seed).await;
+    let scene = Arc::new(Scene::new(servers, PARTITIONS).await);
     let load = Load::start(&scene, seed);
     let mut random = Random(seed);
     let mut put_back = 0;
@@ -170,8 +171,8 @@ async fn until_dead(scene: &Scene, host: &mut HostProcess, point: FailPoint) {
 }
 
 /// Kills hosts while they begin the chains of a topic that nobody has read yet.
-async fn kill_at_geneses(rounds: usize, seed: u64) -> Vec<FailPoint> {
-    let scene = Arc::new(Scene::new(rounds + 1).await);
+async fn kill_at_geneses(servers: &Servers, rounds: usize, seed: u64) -> Vec<FailPoint> {
+    let scene = Arc::new(Scene::new(servers, rounds + 1).await);
     let load = Load::start(&scene, seed);
     let mut kills = Vec::new();
     for round in 1..=rounds {
@@ -192,7 +193,7 @@ async fn kill_at_geneses(rounds: usize, seed: u64) -> Vec<FailPoint> {
 /// # Panics
 /// Where that is not so.
 pub async fn freeze_at(point: FailPoint, seed: u64) {
-    let scene = Arc::new(Scene::new(PARTITIONS).await);
+    let scene = Arc::new(Scene::new(&Servers::given(), PARTITIONS).await);
     // A frozen member is gone after two seconds; and it oversleeps the poll interval too.
     let setup = scene.setup().with_kafka("max.poll.interval.ms", "4000");
     let load = Load::start(&scene, seed);
@@ -238,7 +239,7 @@ pub async fn freeze_at(point: FailPoint, seed: u64) {
 /// # Panics
 /// Where one does.
 pub async fn part_in_peace(rounds: usize, seed: u64) {
-    let scene = Arc::new(Scene::new(PARTITIONS).await);
+    let scene = Arc::new(Scene::new(&Servers::given(), PARTITIONS).await);
     // A member that a busy machine keeps from its heartbeats has not parted in peace.
     let setup = scene.setup().with_kafka("session.timeout.ms", "30000");
     let load = Load::start(&scene, seed);

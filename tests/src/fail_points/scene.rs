@@ -5,9 +5,8 @@ use super::load::{Expected, tables};
 use crate::{
     Broker, Database,
     host::{self, Setup},
-    kafka,
     oracle::{self, Totals},
-    postgres,
+    servers::Servers,
     settlement::{self, ADDING_UP, CONSUMER, Settlement},
     wait,
 };
@@ -24,8 +23,8 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) async fn new(partitions: usize) -> Self {
-        let (broker, database) = (kafka(), postgres().await);
+    pub(super) async fn new(servers: &Servers, partitions: usize) -> Self {
+        let (broker, database) = (servers.broker(), servers.database().await);
         let topic = broker.topic(i32::try_from(partitions).unwrap()).await;
         database.execute(&tables()).await;
         let group = format!("{CONSUMER}-{topic}");

@@ -1,14 +1,13 @@
 //! A host that dies or freezes at any point of the path: nothing is lost, nothing applied twice, and little comes again.
 
 use tidegate::fail_point::FailPoint;
-use tidegate_tests::fail_points::{freeze_at, kill_at_every_point, part_in_peace};
+use tidegate_tests::{
+    fail_points::{freeze_at, kill_at_every_point, part_in_peace},
+    servers::Servers,
+};
 
-/// Deaths at each point, unless `FAIL_POINT_ROUNDS` says otherwise.
+/// Deaths at each point; `make chaos ARGS="--fail-points 50"` has more.
 const ROUNDS: usize = 5;
-
-fn rounds() -> usize {
-    std::env::var("FAIL_POINT_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap())
-}
 
 /// Another seed each time; it is printed with a failure.
 fn seed() -> u64 {
@@ -19,7 +18,7 @@ fn seed() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_killed_at_every_point_of_the_path_loses_and_doubles_nothing() {
-    let figures = kill_at_every_point(rounds(), seed()).await;
+    let figures = kill_at_every_point(&Servers::given(), ROUNDS, seed()).await;
     eprintln!("{figures}");
 }
 

@@ -1,155 +1,16 @@
-//! Churn: every second a host joins, leaves, is killed, falls asleep for longer than its group waits, or wakes up as a zombie
-//! with a batch in hand. However they come and go, each record is delivered to the database once.
+//! A group whose hosts come and go every second, under both protocols. `make chaos ARGS="--churn 60"` does it for longer.
 
-use std::sync::Arc;
+use tidegate_tests::{churn::churn, host::Protocol, servers::Servers};
 
-use tidegate_tests::{
-    host::{HostProcess, Protocol, Setup},
-    kafka, postgres,
-    workload::{Random, Workload},
-};
-use tokio::time::{Duration, sleep};
+use crate::kafka_scene::under_both_protocols;
 
-use crate::{
-    kafka_scene::under_both_protocols,
-    payments::{Load, Payments},
-};
-
-/// So many hosts at most.
-const HOSTS: usize = 3;
-/// Steps in the tests of every day; `TIDEGATE_CHURN_STEPS` says otherwise.
+/// Seconds.
 const STEPS: usize = 14;
-/// How many steps a host sleeps: longer than the session and than `max.poll.interval.ms`.
-const ASLEEP: usize = 4;
-/// Enough for two minutes; what is not needed is never published.
-const EVENTS: Workload = Workload { messages: 600_000, seed: 21 };
-
-/// One host's place.
-#[derive(Default)]
-enum Place {
-    #[default]
-    Empty,
-    Awake(HostProcess),
-    /// Until this step.
-    Asleep(HostProcess, usize),
-    /// Asked to go, and not yet gone.
-    Leaving(HostProcess),
-}
-
-/// The three places, and how often what happened.
-struct Churn {
-    setup: Setup,
-    places: [Place; HOSTS],
-    started: usize,
-    happened: Vec<String>,
-}
-
-impl Churn {
-    fn awake(&self) -> usize {
-        self.places.iter().filter(|place| matches!(place, Place::Awake(_))).count()
-    }
-
-    fn join(&mut self) -> Place {
-        self.started += 1;
-        Place::Awake(HostProcess::start(&format!("host {}", self.started), &self.setup))
-    }
-
-    /// One thing happens at one of the places.
-    fn step(&mut self, step: usize, random: &mut Random) {
-        let at = random.below(HOSTS);
-        let place = std::mem::take(&mut self.places[at]);
-        let spare = self.awake() > 0;
-        let (what, now) = match place {
-            Place::Empty => ("joins", self.join()),
-            Place::Leaving(mut host) => {
-                if host.is_running() {
-                    ("is still leaving", Place::Leaving(host))
-                } else {
-                    left(&mut host);
-                    ("is gone and one joins", self.join())
-                }
-            }
-            Place::Asleep(host, until) if step < until => ("sleeps on", Place::Asleep(host, until)),
-            Place::Asleep(host, _) => {
-                host.thaw();
-                ("wakes up", Place::Awake(host))
-            }
-            // Somebody has to do the work.
-            Place::Awake(host) if !spare => ("is the last one and stays", Place::Awake(host)),
-            Place::Awake(mut host) => match random.below(3) {
-                0 => {
-                    host.kill();
-                    ("is killed", Place::Empty)
-                }
-                1 => {
-                    host.terminate();
-                    ("is asked to leave", Place::Leaving(host))
-                }
-                _ => {
-                    host.freeze();
-                    ("falls asleep", Place::Asleep(host, step + ASLEEP))
-                }
-            },
-        };
-        self.places[at] = now;
-        self.happened.push(format!("{step}: {at} {what}"));
-    }
-
-    /// All wake up, and those that were leaving are gone.
-    fn calm(&mut self) {
-        for place in &mut self.places {
-            *place = match std::mem::take(place) {
-                Place::Asleep(host, _) => {
-                    host.thaw();
-                    Place::Awake(host)
-                }
-                Place::Leaving(mut host) => {
-                    left(&mut host);
-                    Place::Empty
-                }
-                other => other,
-            };
-        }
-        if self.awake() == 0 {
-            self.places[0] = self.join();
-        }
-    }
-}
-
-fn left(host: &mut HostProcess) {
-    let status = host.wait();
-    assert_eq!(status.code(), Some(0), "{}", host.log());
-}
 
 async fn hosts_that_come_and_go_every_second_deliver_each_record_once(protocol: Protocol) {
-    let payments = Arc::new(Payments::new(kafka(), postgres().await, 6).await);
-    let load = Load::start(&payments, EVENTS.events());
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
     eprintln!("seed {seed}");
-    let mut random = Random(seed);
-    let steps = std::env::var("TIDEGATE_CHURN_STEPS").map_or(STEPS, |steps| steps.parse().unwrap());
-    let setup = payments.setup().with_kafka("max.poll.interval.ms", "2500").under(protocol);
-    let mut churn = Churn { setup, places: Default::default(), started: 0, happened: Vec::new() };
-    // The first is there, whatever the dice say.
-    churn.places[0] = churn.join();
-    for step in 0..steps {
-        churn.step(step, &mut random);
-        sleep(Duration::from_secs(1)).await;
-    }
-    eprintln!("{}", churn.happened.join("\n"));
-    assert!(!load.has_run_out(), "the load ended before the churn");
-    let events = load.stop().await;
-    churn.calm();
-    payments.until_consumed().await;
-    payments.until_committed().await;
-    for place in churn.places {
-        let Place::Awake(mut host) = place else { continue };
-        assert!(host.is_running(), "a host that lost its partitions rejoins, it does not give up");
-        host.terminate();
-        left(&mut host);
-    }
-    // A host that leaves has committed, and one that was killed left its place in the database: neither delivers again.
-    payments.assert_each_applied_once(&events).await;
+    churn(&Servers::given(), protocol, STEPS, seed).await;
 }
 
 under_both_protocols!(hosts_that_come_and_go_every_second_deliver_each_record_once);

@@ -37,7 +37,6 @@ mod licences;
 mod merge_property;
 mod no_connections;
 mod path_property;
-mod payments;
 mod postgres_store;
 mod promotion;
 mod recovery;
@@ -46,3 +45,5 @@ mod secrets;
 mod seek;
 mod store;
 mod volume;
+
+use tidegate_tests::payments;

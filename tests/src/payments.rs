@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use tidegate_tests::{
+use tokio::{runtime::Handle, task::JoinHandle};
+
+use crate::{
     Broker, Database, Producer,
     host::{self, HostProcess, Setup},
     oracle::{self, Totals},
@@ -19,19 +21,27 @@ use tidegate_tests::{
     wait,
     workload::{Event, Random, SETTLEMENTS, Workload},
 };
-use tokio::{runtime::Handle, task::JoinHandle};
 
-pub(crate) struct Payments {
-    pub(crate) broker: Broker,
-    pub(crate) database: Database,
-    pub(crate) topic: String,
+/// A topic, a database, and the consumer's name in Kafka.
+#[derive(Debug)]
+pub struct Payments {
+    /// Where the topic is.
+    pub broker: Broker,
+    /// Where the tables are.
+    pub database: Database,
+    /// The topic.
+    pub topic: String,
     partitions: i32,
-    pub(crate) group: String,
+    /// The consumer's group.
+    pub group: String,
 }
 
 impl Payments {
     /// A topic and the tables, empty.
-    pub(crate) async fn new(broker: Broker, database: Database, partitions: i32) -> Self {
+    ///
+    /// # Panics
+    /// Where broker or database refuses.
+    pub async fn new(broker: Broker, database: Database, partitions: i32) -> Self {
         let topic = broker.topic(partitions).await;
         database.execute(SETTLEMENTS).await;
         let group = format!("{CONSUMER}-{topic}");
@@ -42,7 +52,10 @@ impl Payments {
     }
 
     /// Runs a host until everything is consumed, and lets it drain.
-    pub(crate) async fn run_to_the_end(&self) {
+    ///
+    /// # Panics
+    /// Where it stops moving, or does not end well.
+    pub async fn run_to_the_end(&self) {
         let mut host = HostProcess::start("host", &self.setup());
         host.alive_during(self.until_consumed()).await;
         host.terminate();
@@ -50,60 +63,83 @@ impl Payments {
     }
 
     /// The configuration of a host. Small batches: more commits to be killed in.
-    pub(crate) fn setup(&self) -> Setup {
+    #[must_use]
+    pub fn setup(&self) -> Setup {
         self.setup_with("max_records = 300, max_bytes = \"1MiB\", linger = \"5ms\"")
     }
 
-    pub(crate) fn setup_with(&self, batch: &str) -> Setup {
+    /// [`Self::setup`] with this inside of its `batch` table.
+    #[must_use]
+    pub fn setup_with(&self, batch: &str) -> Setup {
         let consumer = Settlement::of(&self.topic).in_group(&self.group).reading(2, batch).merging(ADDING_UP);
         Setup::new(self.database.url(), &self.broker, consumer.toml())
     }
 
     /// Publishes the events and waits until the broker has them.
-    pub(crate) fn publish(&self, events: &[Event]) {
+    pub fn publish(&self, events: &[Event]) {
         self.publisher().publish(events);
     }
 
     /// Somebody who publishes into the topic.
-    pub(crate) fn publisher(&self) -> Publisher {
+    ///
+    /// # Panics
+    /// Where the client cannot be made.
+    #[must_use]
+    pub fn publisher(&self) -> Publisher {
         let partitions = usize::try_from(self.partitions).unwrap();
         let (producer, topic) = (self.broker.producer(&[]), self.topic.clone());
         Publisher { producer, topic, partitions, seen: BTreeSet::new(), random: Random(7) }
     }
 
     /// Waits until the chains cover all that is in the topic now.
-    pub(crate) async fn until_consumed(&self) {
+    pub async fn until_consumed(&self) {
         oracle::until_consumed(&self.database, &self.broker, CONSUMER, &self.topic).await;
     }
 
     /// Waits until Kafka knows the positions that the chains have now.
-    pub(crate) async fn until_committed(&self) {
+    pub async fn until_committed(&self) {
         let wanted = self.positions().await;
         let what = format!("Kafka knows that {wanted:?} was consumed");
         let knows = |at: &Vec<i64>| at.iter().zip(&wanted).all(|(at, wanted)| at >= wanted);
         wait::until(&what, async || self.committed(), knows).await;
     }
 
-    pub(crate) async fn totals(&self) -> Totals {
+    /// The consumer's outcomes so far.
+    pub async fn totals(&self) -> Totals {
         oracle::totals(&self.database, CONSUMER).await
     }
 
-    pub(crate) async fn positions(&self) -> Vec<i64> {
+    /// Where its chains stand, per partition.
+    ///
+    /// # Panics
+    /// Where the topic has a negative number of partitions.
+    pub async fn positions(&self) -> Vec<i64> {
         oracle::positions(&self.database, CONSUMER, &self.topic, usize::try_from(self.partitions).unwrap()).await
     }
 
-    pub(crate) fn committed(&self) -> Vec<i64> {
+    /// What Kafka knows, per partition; 0 = nothing.
+    ///
+    /// # Panics
+    /// Where the broker does not answer.
+    #[must_use]
+    pub fn committed(&self) -> Vec<i64> {
         self.broker.committed(&self.group, &self.topic).into_iter().map(Option::unwrap_or_default).collect()
     }
 
     /// Everything that must be true once these events, and only these, are in the topic and consumed, each record once.
-    pub(crate) async fn assert_each_applied_once(&self, events: &[Event]) {
+    ///
+    /// # Panics
+    /// Where it is not.
+    pub async fn assert_each_applied_once(&self, events: &[Event]) {
         assert_eq!(self.totals().await.consumed, i64::try_from(events.len()).unwrap(), "records delivered again");
         self.assert_each_applied_once_whatever_came_again(events).await;
     }
 
     /// The same after a crash or a rewind: what was committed in the database, but not in Kafka, came again.
-    pub(crate) async fn assert_each_applied_once_whatever_came_again(&self, events: &[Event]) {
+    ///
+    /// # Panics
+    /// Where it is not true.
+    pub async fn assert_each_applied_once_whatever_came_again(&self, events: &[Event]) {
         oracle::assert_chain_tiles(&self.database, CONSUMER).await;
         let ids: BTreeSet<String> = events.iter().map(|event| event.event_id.clone()).collect();
         oracle::assert_ledger(&self.database, CONSUMER, &ids).await;
@@ -120,7 +156,8 @@ impl Payments {
 
 /// Publishes each event to its order's partition, and each copy of it to any: duplicates then meet from two lanes, or from
 /// two hosts.
-pub(crate) struct Publisher {
+#[derive(Debug)]
+pub struct Publisher {
     producer: Producer,
     topic: String,
     partitions: usize,
@@ -130,7 +167,10 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     /// Publishes in order and waits until the broker has everything.
-    pub(crate) fn publish(&mut self, events: &[Event]) {
+    ///
+    /// # Panics
+    /// Where the broker refuses.
+    pub fn publish(&mut self, events: &[Event]) {
         for event in events {
             let mut message = event.message();
             if !self.seen.insert(event.event_id.clone()) {
@@ -147,7 +187,8 @@ const FAR_BEHIND: usize = 10_000;
 
 /// Events published in small portions in the background until it is stopped: a load that neither ends before the test does,
 /// nor piles up without bound.
-pub(crate) struct Load {
+#[derive(Debug)]
+pub struct Load {
     stop: Arc<AtomicBool>,
     publishing: JoinHandle<usize>,
     events: Arc<[Event]>,
@@ -155,7 +196,8 @@ pub(crate) struct Load {
 
 impl Load {
     /// Goes on until the events run out, and pauses where the consumers are far behind.
-    pub(crate) fn start(payments: &Arc<Payments>, events: Vec<Event>) -> Self {
+    #[must_use]
+    pub fn start(payments: &Arc<Payments>, events: Vec<Event>) -> Self {
         let (events, stop): (Arc<[Event]>, _) = (events.into(), Arc::new(AtomicBool::new(false)));
         let mut publisher = payments.publisher();
         let publishing = tokio::task::spawn_blocking({
@@ -181,12 +223,16 @@ impl Load {
     }
 
     /// Whether everything was published already.
-    pub(crate) fn has_run_out(&self) -> bool {
+    #[must_use]
+    pub fn has_run_out(&self) -> bool {
         self.publishing.is_finished()
     }
 
     /// Stops, and gives what was published.
-    pub(crate) async fn stop(mut self) -> Vec<Event> {
+    ///
+    /// # Panics
+    /// Where publishing had failed.
+    pub async fn stop(mut self) -> Vec<Event> {
         self.stop.store(true, Ordering::Relaxed);
         let sent = (&mut self.publishing).await.unwrap();
         self.events[..sent].to_vec()
@@ -200,7 +246,8 @@ impl Drop for Load {
 }
 
 /// Events without any re-publication.
-pub(crate) fn distinct(events: Vec<Event>) -> Vec<Event> {
+#[must_use]
+pub fn distinct(events: Vec<Event>) -> Vec<Event> {
     let mut seen = BTreeSet::new();
     events.into_iter().filter(|event| seen.insert(event.event_id.clone())).collect()
 }
