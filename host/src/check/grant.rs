@@ -2,7 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::merge::TargetSpec;
+use crate::{config::Consumer, merge::TargetSpec, plugin::Description};
+
+/// What a plugin describes against what a consumer grants: each difference in words, and whether it could not run so.
+pub(crate) fn mismatches(description: &Description, consumer: &Consumer) -> Vec<(String, bool)> {
+    let found = compare(&description.targets, &consumer.targets);
+    found.iter().map(|mismatch| (mismatch.text().0, mismatch.stops())).collect()
+}
 
 /// Where they do not agree.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,9 @@ mod report;
 mod retention;
 mod start;
 
+pub(crate) use grant::mismatches as grant_mismatches;
 pub use offline::{Load, Plugins, check as offline};
 pub use online::check as online;
+pub(crate) use probe::messages as made_up_messages;
 pub use report::{Line, Mark, Report};
 pub use start::{Topics, no_topic, servers, topics_of};

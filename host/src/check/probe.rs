@@ -9,7 +9,10 @@ use bytes::Bytes;
 
 use super::danger::Danger;
 use crate::{
-    plugin::{Accepted, Body, ComputeResult, Computed, KeyResult, Message, Plugin, PluginError, Shape},
+    plugin::{
+        Accepted, Body, ComputeResult, Computed, KeyResult, Message, Plugin, PluginError, Shape,
+        metamorphic::{Relation, first_violation},
+    },
     value::Value,
 };
 
@@ -27,21 +30,21 @@ pub(super) struct Findings {
 pub(super) fn probe(plugin: &dyn Plugin, sources: &[Arc<str>], binary: bool) -> Findings {
     let batch = messages(sources, binary);
     let mut findings = Findings::default();
-    let first = match keys(plugin, &batch) {
-        Ok(first) => first,
-        Err(error) => return Findings { broke: Some(error), ..findings },
+    let mut asked = 0;
+    let mut ask = |batch: &[Message]| {
+        asked += 1;
+        keys(plugin, batch)
     };
-    match keys(plugin, &batch) {
-        Ok(second) if second == first => {}
-        Ok(_) => findings.danger(Danger::NotDeterministic, "the same batch twice gave other keys"),
-        Err(error) => {
-            findings.danger(Danger::NotDeterministic, &format!("a batch that passed failed the next time: {error}"))
+    match first_violation(&batch, batch.len(), &mut ask) {
+        Ok(None) => {}
+        Ok(Some(violation)) if violation.relation == Relation::Again => {
+            findings.danger(Danger::NotDeterministic, &violation.relation.to_string());
         }
-    }
-    if findings.dangers.is_empty()
-        && let Some(how) = moved(plugin, &batch, &first)
-    {
-        findings.danger(Danger::PositionAsKey, how);
+        Ok(Some(violation)) => findings.danger(Danger::PositionAsKey, &violation.relation.to_string()),
+        Err(error) if asked > 1 => {
+            findings.danger(Danger::NotDeterministic, &format!("messages that passed failed the next time: {error}"));
+        }
+        Err(error) => return Findings { broke: Some(error), ..findings },
     }
     if findings.dangers.is_empty() {
         match (rows(plugin, &batch), rows(plugin, &batch)) {
@@ -57,23 +60,6 @@ impl Findings {
     fn danger(&mut self, danger: Danger, seen: &str) {
         self.dangers.push((danger, seen.to_owned()));
     }
-}
-
-/// Each message alone, and all of them reversed and doubled, must have the keys that it had in the batch.
-fn moved(plugin: &dyn Plugin, batch: &[Message], first: &[KeyResult]) -> Option<&'static str> {
-    let doubled: Vec<Message> = batch.iter().rev().chain(batch).cloned().collect();
-    let expected: Vec<&KeyResult> = first.iter().rev().chain(first).collect();
-    match keys(plugin, &doubled) {
-        Ok(keys) if keys.iter().collect::<Vec<_>>() == expected => {}
-        _ => return Some("keys change with a message's place in the batch"),
-    }
-    for (message, expected) in batch.iter().zip(first) {
-        match keys(plugin, std::slice::from_ref(message)) {
-            Ok(keys) if keys.first() == Some(expected) => {}
-            _ => return Some("a message alone has another key than in company"),
-        }
-    }
-    None
 }
 
 fn keys(plugin: &dyn Plugin, batch: &[Message]) -> Result<Vec<KeyResult>, PluginError> {
@@ -114,7 +100,7 @@ fn same_rows(a: &Computed, b: &Computed) -> bool {
 }
 
 /// Made-up messages: the usual envelopes, broken ones, none.
-fn messages(sources: &[Arc<str>], binary: bool) -> Vec<Message> {
+pub(crate) fn messages(sources: &[Arc<str>], binary: bool) -> Vec<Message> {
     let event = r#"{"id":"evt-1","event_id":"evt-1","eventId":"evt-1","message_id":"evt-1","type":"created","event_type":"created","order_id":"order-1","orderId":"order-1","payment_id":"payment-1","customer":"c-1","amount":"10.00","currency":"EUR","status":"created","version":1,"event_version":1,"occurred_at":"2026-01-01T00:00:00Z","created_at":"2026-01-01T00:00:00Z","data":{"id":"1"},"payload":{"id":"1"}}"#;
     let bodies = [
         Some(event.to_owned()),

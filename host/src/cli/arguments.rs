@@ -71,7 +71,7 @@ pub enum Command {
     Demo(crate::demo::Options),
     /// Work with plugins
     #[command(subcommand)]
-    Plugin(PluginCommand),
+    Plugin(super::plugin::arguments::PluginCommand),
 }
 
 /// Options of `tidegate check`.
@@ -177,21 +177,6 @@ pub struct SeekTo {
     /// Give up offsets that were deleted before they were read: to the oldest record that is there
     #[arg(long)]
     pub offsets_lost: bool,
-}
-
-/// What to do with plugins.
-#[derive(Debug, clap::Subcommand)]
-pub enum PluginCommand {
-    /// Build a Rust plugin into a component
-    Build {
-        /// The plugin's folder, with its Cargo.toml
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
-
-        /// Where to put it [default: plugins/NAME.wasm in cargo's target folder]
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
         Command::Status(options) => status::run(&arguments, options),
         Command::Seek(options) => seek::run(&arguments, options),
         Command::Demo(options) => Exit::Code(crate::demo::run(options)),
-        Command::Plugin(command) => plugin::run(command),
+        Command::Plugin(command) => plugin::run(&arguments, command),
     };
     exit.into()
 }

@@ -4,16 +4,22 @@
 //! Two implementations: `wasm` (the product) and `native` (the tests' double). [`evaluate`] turns a batch into verdicts
 //! and isolates the record that breaks a plugin; it is the same for both.
 
+pub mod anatomy;
 pub mod build;
+pub mod cases;
 mod error;
 mod evaluate;
+pub mod examine;
 mod instant;
+pub mod metamorphic;
 pub mod native;
 mod pool;
+pub mod scaffold;
 mod wasm;
 
 use bytes::Bytes;
 pub use error::{Entry, Limit, PluginError};
+use evaluate::granted_columns;
 pub use evaluate::{EvaluateContext, evaluate};
 pub use pool::{ComputePool, Pending};
 pub use wasm::Runtime;

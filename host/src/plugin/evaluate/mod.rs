@@ -10,6 +10,7 @@ mod message;
 
 pub use context::EvaluateContext;
 use grant::Resolved;
+pub(super) use grant::granted as granted_columns;
 use message::Prepared;
 
 use super::{Accepted, ComputeResult, Computed, Entry, Limit, Message, Plugin, PluginError};

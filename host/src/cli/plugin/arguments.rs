@@ -1,0 +1,92 @@
+//! What can be typed after `tidegate plugin`.
+
+use std::path::PathBuf;
+
+/// What to do with plugins.
+#[derive(Debug, clap::Subcommand)]
+pub enum PluginCommand {
+    /// Begin a plugin: a folder that builds, with cases that pass
+    New(NewOptions),
+    /// Build a plugin into a component
+    Build {
+        /// The plugin's folder, with its Cargo.toml
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+
+        /// Where to put it [default: plugins/NAME.wasm in cargo's target folder]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Hold a plugin against its golden cases
+    ///
+    /// A case is a file: an input, and what the plugin shall say of it. Each runs alone in fresh instances, twice, and all of
+    /// them in one batch.
+    Test(TestOptions),
+    /// Show what a component is: contract, imports, what it writes
+    Inspect {
+        /// The component
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look for what is wrong with a plugin before it sees a message
+    ///
+    /// Contract, imports, size, determinism, keys that depend on what they must not, keys that collide, time per event; and
+    /// its golden cases. Exit code 2 where something would do harm.
+    Check(PluginCheckOptions),
+}
+
+/// Options of `tidegate plugin new`.
+#[derive(Debug, clap::Args)]
+pub struct NewOptions {
+    /// The folder to make; its last part becomes the plugin's name, as in order-summary
+    #[arg(value_name = "NAME")]
+    pub folder: PathBuf,
+
+    /// The language
+    #[arg(long, value_name = "LANG", value_parser = clap::builder::PossibleValuesParser::new(crate::plugin::scaffold::languages()))]
+    pub lang: String,
+}
+
+/// Options of `tidegate plugin test`.
+#[derive(Debug, clap::Args)]
+pub struct TestOptions {
+    /// The plugin's folder, which is built first, or a component
+    #[arg(value_name = "DIR|FILE")]
+    pub plugin: PathBuf,
+
+    /// The folder of cases [default: cases in the plugin's folder, NAME.cases beside NAME.wasm]
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+
+    /// Write down what the plugin says now as what is expected
+    #[arg(long)]
+    pub update: bool,
+}
+
+/// Options of `tidegate plugin check`.
+#[derive(Debug, clap::Args)]
+pub struct PluginCheckOptions {
+    /// The component, or the plugin's folder, which is built first
+    #[arg(value_name = "FILE|DIR")]
+    pub plugin: PathBuf,
+
+    /// The folder of cases [default: cases in the plugin's folder, NAME.cases beside NAME.wasm]
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+
+    /// Real messages to try it on as well: a file with one body per line
+    #[arg(long, value_name = "FILE")]
+    pub samples: Option<PathBuf>,
+
+    /// With this consumer of the configuration: its settings, sources, limits and what it grants
+    #[arg(long, value_name = "NAME")]
+    pub consumer: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

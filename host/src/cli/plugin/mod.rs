@@ -1,0 +1,41 @@
+//! `tidegate plugin …`.
+
+pub(super) mod arguments;
+mod check;
+mod inspect;
+mod new;
+mod paint;
+mod subject;
+mod test;
+
+use arguments::PluginCommand;
+
+use super::{
+    Arguments, Exit,
+    console::{answer, complain},
+};
+use crate::plugin::build::build;
+
+pub(super) fn run(arguments: &Arguments, command: &PluginCommand) -> Exit {
+    match command {
+        PluginCommand::New(options) => new::run(options),
+        PluginCommand::Build { folder, output } => match build(folder, output.as_deref()) {
+            Ok(built) => {
+                let sha256 = hex(&built.sha256);
+                answer(&format!("{} ({} bytes)\nsha256 = \"{sha256}\"", built.path.display(), built.size));
+                Exit::Fine
+            }
+            Err(error) => {
+                complain(&format!("tidegate plugin build: {error}"));
+                Exit::Invalid
+            }
+        },
+        PluginCommand::Test(options) => test::run(options),
+        PluginCommand::Inspect { file, json } => inspect::run(file, *json),
+        PluginCommand::Check(options) => check::run(arguments, options),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
