@@ -206,37 +206,6 @@ impl Broker {
         self.reader(group).commit(&wanted, CommitMode::Sync).map_err(|error| error.to_string())
     }
 
-    /// What a group has committed, with what was written beside, per partition that has something.
-    ///
-    /// # Panics
-    /// Where the broker does not answer.
-    #[must_use]
-    pub fn commitments(&self, group: &str, topic: &str) -> Vec<(i32, i64, String)> {
-        let reader = self.reader(group);
-        let mut asked = TopicPartitionList::new();
-        asked.add_partition_range(topic, 0, self.partitions(topic) - 1);
-        let answer = reader.committed_offsets(asked, ANSWER).unwrap();
-        let of = |e: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
-            let offset = e.offset().to_raw().filter(|&offset| offset >= 0)?;
-            Some((e.partition(), offset, e.metadata().to_owned()))
-        };
-        answer.elements().iter().filter_map(of).collect()
-    }
-
-    /// Puts commitments back as they were, as a broker that lost later ones has them. The group must be empty.
-    ///
-    /// # Panics
-    /// Where the broker refuses, as it does while the group has members.
-    pub fn commit_again(&self, group: &str, topic: &str, commitments: &[(i32, i64, String)]) {
-        let mut wanted = TopicPartitionList::new();
-        for (partition, offset, beside) in commitments {
-            let mut element = wanted.add_partition(topic, *partition);
-            element.set_offset(Offset::Offset(*offset)).unwrap();
-            element.set_metadata(beside);
-        }
-        self.reader(group).commit(&wanted, CommitMode::Sync).unwrap();
-    }
-
     /// First and end offset of every partition.
     ///
     /// # Panics

@@ -73,6 +73,18 @@ pub async fn totals(database: &impl Sql, consumer: &str) -> Totals {
     Totals { consumed, applied, duplicate, skipped, dead, too_old }
 }
 
+/// The most records that one of the consumer's chains was ever moved back over; 0 where none was.
+///
+/// # Panics
+/// Where the database does not answer.
+pub async fn longest_way_back(database: &impl Sql, consumer: &str) -> i64 {
+    let sql = format!(
+        "SELECT coalesce(max(first_offset - next_offset), 0) FROM checkpoints
+         WHERE consumer_name = '{consumer}' AND kind = 'm' AND first_offset > next_offset"
+    );
+    database.number(&sql).await
+}
+
 /// Where the consumer's chains stand: per partition of the topic the next offset, 0 where there is no chain yet. All zeros
 /// where the tables are not there yet or the server is down.
 pub async fn positions(database: &impl Sql, consumer: &str, topic: &str, partitions: usize) -> Vec<i64> {

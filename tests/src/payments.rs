@@ -22,6 +22,10 @@ use crate::{
     workload::{Event, Random, SETTLEMENTS, Workload},
 };
 
+const LANES: usize = 2;
+/// Small batches: more commits to be killed in.
+const MAX_RECORDS: i64 = 300;
+
 /// A topic, a database, and the consumer's name in Kafka.
 #[derive(Debug)]
 pub struct Payments {
@@ -62,16 +66,16 @@ impl Payments {
         assert_eq!(host.wait().code(), Some(0), "{}", host.log());
     }
 
-    /// The configuration of a host. Small batches: more commits to be killed in.
+    /// The configuration of a host.
     #[must_use]
     pub fn setup(&self) -> Setup {
-        self.setup_with("max_records = 300, max_bytes = \"1MiB\", linger = \"5ms\"")
+        self.setup_with(&format!("max_records = {MAX_RECORDS}, max_bytes = \"1MiB\", linger = \"5ms\""))
     }
 
     /// [`Self::setup`] with this inside of its `batch` table.
     #[must_use]
     pub fn setup_with(&self, batch: &str) -> Setup {
-        let consumer = Settlement::of(&self.topic).in_group(&self.group).reading(2, batch).merging(ADDING_UP);
+        let consumer = Settlement::of(&self.topic).in_group(&self.group).reading(LANES, batch).merging(ADDING_UP);
         Setup::new(self.database.url(), &self.broker, consumer.toml())
     }
 
@@ -132,6 +136,23 @@ impl Payments {
     /// Where it is not.
     pub async fn assert_each_applied_once(&self, events: &[Event]) {
         assert_eq!(self.totals().await.consumed, i64::try_from(events.len()).unwrap(), "records delivered again");
+        self.assert_each_applied_once_whatever_came_again(events).await;
+    }
+
+    /// The same after hosts of this [`setup`](Self::setup) have died or slept: what they had not told Kafka came again, which
+    /// is at most two batches of a lane. With `deaths` given, nothing else has happened.
+    ///
+    /// # Panics
+    /// Where it is not true.
+    pub async fn assert_each_applied_once_and_little_came_again(&self, events: &[Event], deaths: Option<i64>) {
+        let back = oracle::longest_way_back(&self.database, CONSUMER).await;
+        assert!(back <= 2 * MAX_RECORDS, "a partition went back over {back} records");
+        let again = self.totals().await.consumed - i64::try_from(events.len()).unwrap();
+        eprintln!("{again} records came again, at most {back} of a partition at once");
+        if let Some(deaths) = deaths {
+            let most = deaths * i64::try_from(LANES).unwrap() * 2 * MAX_RECORDS;
+            assert!(again <= most, "{deaths} deaths had {again} records delivered again");
+        }
         self.assert_each_applied_once_whatever_came_again(events).await;
     }
 

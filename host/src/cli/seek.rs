@@ -139,7 +139,7 @@ fn as_json(prepared: &Prepared, done: Option<Done>, warned: &[(String, TargetCla
                 "earlier_topic_id": step.earlier.map(|(id, _)| id.to_string()),
                 "earlier_position": step.earlier.map(|(_, at)| at),
                 "chain": step.chain.map(|tip| tip.next_offset),
-                "kafka": step.kafka.map(|kafka| kafka.offset),
+                "kafka": step.kafka,
                 "log_start": step.first,
                 "log_end": step.end,
                 "from": step.from,

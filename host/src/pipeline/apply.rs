@@ -1,12 +1,15 @@
 //! The second half of a lane: applies batches in order over its own connection, and spends their receipts.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     database::register_again,
-    lane::{GiveUp, Ready, Shared, retain},
+    lane::{GiveUp, Phase, Ready, Shared, retain},
     retry::{Failures, Next},
 };
 use crate::{
@@ -17,10 +20,16 @@ use crate::{
     store::{Applied, ApplyError, BatchReport, Connection, Prepared, StoreError, Tips},
 };
 
+/// How long a lane waits for the group to confirm offsets before it takes more records. A group's coordinator that is away
+/// for longer must not hold up what the database could do.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(5);
+
 pub(super) struct Apply {
     lane: usize,
     shared: Arc<Shared>,
     connection: Option<Box<dyn Connection>>,
+    /// The number of the last offset commit.
+    told: u64,
 }
 
 /// What became of one try.
@@ -36,7 +45,7 @@ enum Tried {
 
 impl Apply {
     pub(super) fn new(lane: usize, shared: Arc<Shared>) -> Self {
-        Self { lane, shared, connection: None }
+        Self { lane, shared, connection: None, told: 0 }
     }
 
     /// Until the first half is gone and everything handed over is finished, or the consumer gives up.
@@ -45,13 +54,32 @@ impl Apply {
             let ended = self.finish(prepared).await;
             self.shared.health.lane_finished(self.lane);
             drop(flight);
-            drop(permit);
+            self.release(permit);
             match ended {
                 Ok(()) | Err(GiveUp::Void) => {}
                 Err(GiveUp::Aborted) => return,
                 Err(GiveUp::Fatal(reason)) => return self.shared.fail(reason),
             }
         }
+    }
+
+    /// Gives the permit back once the group knows of the batch: so a crash leaves at most the batches that have one for the
+    /// ledger to find again. Nobody waits for it but the lane's next read, which has no record in hand.
+    fn release(&self, permit: OwnedSemaphorePermit) {
+        let (mut confirmed, told) = (self.shared.source.confirmed(), self.told);
+        if *confirmed.borrow_and_update() >= told {
+            return;
+        }
+        let mut phase = self.shared.phase.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                // Errors mean that the consumer is gone.
+                _ = confirmed.wait_for(|number| *number >= told) => {}
+                _ = phase.wait_for(|phase| *phase > Phase::Running) => {}
+                () = tokio::time::sleep(CONFIRMED_WITHIN) => {}
+            }
+            drop(permit);
+        });
     }
 
     /// One batch, all of it, whatever it takes. A part that was cut off goes next, before newer records (Invariant 9).
@@ -183,7 +211,7 @@ impl Apply {
         Ok(Tried::Fenced(moved))
     }
 
-    fn committed(&self, applied: Applied, started: Instant) -> Option<Prepared> {
+    fn committed(&mut self, applied: Applied, started: Instant) -> Option<Prepared> {
         let mut tips = self.shared.tips();
         for (partition, tip) in applied.tips {
             // A tip of an assignment that is over may be older than what the next one read.
@@ -202,7 +230,7 @@ impl Apply {
             .add(applied.report.dead_letter_codes.values().sum(), applied.report.first_dead.as_ref());
         self.shared.tell_dead_letters();
         // Invariant 1: the offsets go from the receipts to the group, and no other way.
-        self.shared.source.commit(applied.receipts);
+        self.told = self.shared.source.commit(applied.receipts);
         applied.rest
     }
 

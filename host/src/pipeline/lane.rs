@@ -63,7 +63,7 @@ pub(super) struct Ready {
     pub(super) prepared: Prepared,
     /// A revoke waits until this is dropped.
     pub(super) flight: Flight,
-    /// Invariant 11: two per lane.
+    /// Invariant 11: two per lane. It is given back once the group knows of the batch.
     pub(super) permit: OwnedSemaphorePermit,
 }
 

@@ -1,5 +1,5 @@
-//! Where an assigned partition begins: where its chain stands, or where an operator has set the group's offset behind
-//! that, written as a link before anything is read (Invariant 1). The group is told at once where it does not know.
+//! Where an assigned partition begins: where its chain stands, or where the group's offset is if that is behind, written
+//! as a link before anything is read (Invariant 1). The group is told at once where it does not know.
 //!
 //! A chain begins with its genesis. A topic's first host makes the geneses of *all* its partitions, from the highest
 //! number down, so that `start = "latest"` means one moment for the whole topic whoever gets which partition. A partition
@@ -27,7 +27,7 @@ use crate::{
     outage::Outages,
     record::TopicPartition,
     seek::WayOut,
-    source::{GroupOffset, LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
+    source::{LogEnds, Notice, Offered, PartitionName, SourceError, StartPoint, StartPoints, StopReason},
     store::{self, Connection, Registration, Standing, Statement, Store, StoreError, Tip, Tips},
 };
 
@@ -75,22 +75,22 @@ impl From<SourceError> for Unknown {
 }
 
 /// Where to go on, given the chain's tip and the group's offset. Pure.
-fn decide(tip: &Tip, committed: Option<GroupOffset>, fenced: bool) -> Step {
+fn decide(tip: &Tip, committed: Option<i64>, fenced: bool) -> Step {
     match committed {
         // Whoever lost its place has read on from there; the group's offset, which follows a little behind, would only
         // fence the one that took it.
         _ if fenced => Step::GoOn,
-        // Behind, and not from a receipt: an operator wants it read again. (What a receipt told is behind after a crash
-        // before the next commit; the chain covers what came since.)
-        Some(GroupOffset { offset, ours: false }) if offset < tip.next_offset => Step::Rewind(offset),
+        // Invariant 1: behind, be it that a crash came before the offset commit, or that an operator wants it read again.
+        // Nobody can tell which, and the ledger finds what was applied.
+        Some(offset) if offset < tip.next_offset => Step::Rewind(offset),
         // Kafka ahead of the database: a failover or a restore lost commits, and the database knows best.
         Some(_) | None => Step::GoOn,
     }
 }
 
 /// Whether the group knows already where it goes on. Pure.
-fn is_told(tip: &Tip, committed: Option<GroupOffset>) -> bool {
-    committed == Some(GroupOffset { offset: tip.next_offset, ours: true })
+fn is_told(tip: &Tip, committed: Option<i64>) -> bool {
+    committed == Some(tip.next_offset)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,9 +146,9 @@ impl Starts {
                 continue;
             };
             let Step::Rewind(offset) = decide(&tip, offered.committed, offered.fenced) else {
-                if let Some(ahead) = offered.committed.filter(|committed| committed.offset > tip.next_offset) {
+                if let Some(ahead) = offered.committed.filter(|committed| *committed > tip.next_offset) {
                     tracing::warn!(
-                        consumer = %self.consumer, partition = %offered.partition, kafka = ahead.offset,
+                        consumer = %self.consumer, partition = %offered.partition, kafka = ahead,
                         database = tip.next_offset,
                         "the group's offset is ahead of the database, which goes on where it knows to be"
                     );
@@ -448,24 +448,18 @@ mod tests {
     }
 
     #[test]
-    fn where_the_chain_stands_or_an_operator_says() {
-        let set = |offset| Some(GroupOffset { offset, ours: false });
-        let told = |offset| Some(GroupOffset { offset, ours: true });
+    fn where_the_chain_stands_or_the_group_s_offset_behind_it() {
         assert_eq!(decide(&tip(10), None, false), Step::GoOn, "offsets deleted: the chain remembers");
-        assert_eq!(decide(&tip(10), told(10), false), Step::GoOn);
-        assert_eq!(decide(&tip(10), told(99), false), Step::GoOn, "the database was restored");
-        assert_eq!(decide(&tip(10), told(7), false), Step::GoOn, "a crash before the offset commit");
-        assert_eq!(decide(&tip(10), set(7), false), Step::Rewind(7), "an operator's rewind");
-        assert_eq!(decide(&tip(10), set(99), false), Step::GoOn, "an operator cannot skip what was not processed");
-        assert_eq!(decide(&tip(10), set(7), true), Step::GoOn, "fenced: the chain alone says where");
+        assert_eq!(decide(&tip(10), Some(10), false), Step::GoOn);
+        assert_eq!(decide(&tip(10), Some(99), false), Step::GoOn, "the database was restored, or somebody set it too far");
+        assert_eq!(decide(&tip(10), Some(7), false), Step::Rewind(7), "a crash, or an operator's rewind");
+        assert_eq!(decide(&tip(10), Some(7), true), Step::GoOn, "fenced: the chain alone says where");
     }
 
     #[test]
     fn the_group_is_told_what_it_does_not_know() {
-        let of = |offset, ours| Some(GroupOffset { offset, ours });
-        assert!(is_told(&tip(10), of(10, true)));
-        let unknown = [None, of(7, true), of(99, true), of(10, false)];
-        assert!(unknown.into_iter().all(|committed| !is_told(&tip(10), committed)));
+        assert!(is_told(&tip(10), Some(10)));
+        assert!([None, Some(7), Some(99)].into_iter().all(|committed| !is_told(&tip(10), committed)));
     }
 
     #[test]

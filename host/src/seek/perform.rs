@@ -53,7 +53,7 @@ pub enum SeekError {
     /// The chain was moved, the group's offsets were not.
     #[error(
         "the database is moved, but Kafka did not take the offsets: {0}. Run the same command again to finish; a host that \
-         starts before goes on at the new place, or repeats records where somebody had set an older offset"
+         starts before goes on at the new place, or where Kafka's offset is if that is older"
     )]
     HalfDone(SourceError),
     /// A part of the program died.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{Seek, SeekError, To, plan::Place};
 use crate::{
     record::TopicPartition,
-    source::{GroupOffset, LogEnds, PartitionName, kafka::Outside},
+    source::{LogEnds, PartitionName, kafka::Outside},
     store::{ConsumerChains, Tip},
 };
 
@@ -74,7 +74,7 @@ fn place(
     ends: &impl LogEnds,
     partition: TopicPartition,
     chains: &Chains<'_>,
-    committed: &HashMap<PartitionName, GroupOffset>,
+    committed: &HashMap<PartitionName, i64>,
     of: &ConsumerChains,
     to: To,
 ) -> Result<Place, SeekError> {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::To;
 use crate::{
     record::TopicPartition,
-    source::{GroupOffset, PartitionName},
+    source::PartitionName,
     store::Tip,
 };
 
@@ -21,7 +21,7 @@ pub(super) struct Place {
     /// The chain of an earlier topic of that name: its id, and where it stands.
     pub(super) earlier: Option<(Uuid, i64)>,
     /// The group's offset.
-    pub(super) kafka: Option<GroupOffset>,
+    pub(super) kafka: Option<i64>,
     /// The oldest offset that is there.
     pub(super) first: i64,
     /// Where the next record will stand.
@@ -55,7 +55,7 @@ pub struct Step {
     /// The chain of the earlier topic, where it was made again: its id, and where it stands.
     pub earlier: Option<(Uuid, i64)>,
     /// The group's offset.
-    pub kafka: Option<GroupOffset>,
+    pub kafka: Option<i64>,
     /// The oldest offset that is there.
     pub first: i64,
     /// Where the next record will stand.
@@ -78,7 +78,7 @@ impl Step {
     /// Whether the group's offset has to be set.
     #[must_use]
     pub fn moves_kafka(&self) -> bool {
-        self.kafka.is_none_or(|kafka| kafka.offset != self.to)
+        self.kafka != Some(self.to)
     }
 }
 
@@ -186,11 +186,11 @@ pub(super) fn step(place: &Place, to: To, pass_over: bool) -> Result<Option<Step
     Ok((step.moves_chain() || step.moves_kafka()).then_some(step))
 }
 
-/// Where a host would start: where the chain stands, or behind it where somebody has set the group's offset, but not before
-/// the log where that was read already.
+/// Where a host would start: where the chain stands, or behind it where the group's offset is, but not before the log where
+/// that was read already.
 fn start(place: &Place, chain: i64) -> i64 {
     match place.kafka {
-        Some(GroupOffset { offset, ours: false }) if offset < chain => offset.max(place.first.min(chain)),
+        Some(offset) if offset < chain => offset.max(place.first.min(chain)),
         _ => chain,
     }
 }
@@ -227,7 +227,6 @@ mod tests {
 
     /// A log of 100 to 200, read up to `at`.
     fn place(at: i64, kafka: Option<i64>) -> Place {
-        let kafka = kafka.map(|offset| GroupOffset { offset, ours: false });
         Place {
             partition: Arc::new(TopicPartition {
                 cluster_id: "c".into(),

@@ -143,8 +143,7 @@ impl StartPoints for Script {
                 *later -= 1;
                 StartPoint::Later("not yet".into())
             } else {
-                let committed = one.committed.map(|committed| committed.offset);
-                StartPoint::At(at.get(&name).copied().or(committed).unwrap_or(0), None)
+                StartPoint::At(at.get(&name).copied().or(one.committed).unwrap_or(0), None)
             });
         }
         points

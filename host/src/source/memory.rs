@@ -10,11 +10,12 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    Fetched, GroupOffset, LogEnds, Lost, Notice, Offered, PartitionName, Piece, Positions, Rebalance, Source,
-    SourceError, StartPoint, StartPoints, StopReason,
+    Fetched, LogEnds, Lost, Notice, Offered, PartitionName, Piece, Positions, Rebalance, Source, SourceError, StartPoint,
+    StartPoints, StopReason,
 };
 use crate::{
     class::Class,
@@ -22,6 +23,9 @@ use crate::{
     record::{Batch, Header, Record, TopicPartition},
     store::Receipt,
 };
+
+/// Of every commit.
+const NUMBER: u64 = 0;
 
 /// A broker's memory: logs, groups' offsets, and who is to have which partition.
 #[derive(Debug, Default)]
@@ -34,7 +38,7 @@ pub struct MemoryBroker {
 struct State {
     topics: HashMap<Arc<str>, Topic>,
     incarnations: u128,
-    committed: HashMap<(String, PartitionName), GroupOffset>,
+    committed: HashMap<(String, PartitionName), i64>,
     wanted: HashMap<(String, usize), BTreeSet<PartitionName>>,
     deaf_to_commits: bool,
 }
@@ -116,7 +120,7 @@ impl MemoryBroker {
     /// The group's offset of a partition.
     #[must_use]
     pub fn committed(&self, group: &str, name: &PartitionName) -> Option<i64> {
-        self.lock().committed.get(&(group.to_owned(), name.clone())).map(|committed| committed.offset)
+        self.lock().committed.get(&(group.to_owned(), name.clone())).copied()
     }
 
     /// Sets the group's offset, as an operator does, or forgets it.
@@ -124,7 +128,7 @@ impl MemoryBroker {
         self.change(|state| {
             let key = (group.to_owned(), name.clone());
             match offset {
-                Some(offset) => state.committed.insert(key, GroupOffset { offset, ours: false }),
+                Some(offset) => state.committed.insert(key, offset),
                 None => state.committed.remove(&key),
             }
         });
@@ -348,7 +352,7 @@ impl Source for MemorySource {
         Ok(())
     }
 
-    fn commit(&self, receipts: Vec<Receipt>) {
+    fn commit(&self, receipts: Vec<Receipt>) -> u64 {
         // Before the broker's lock is taken: who holds the positions may be waiting for it, to wake the lanes.
         let current = receipts.into_iter().filter_map(|receipt| {
             let name = PartitionName::from(receipt.partition().as_ref());
@@ -357,12 +361,15 @@ impl Source for MemorySource {
         let current: Vec<_> = current.collect();
         self.broker.change(|state| {
             if !state.deaf_to_commits {
-                let ours = |offset| GroupOffset { offset, ours: true };
-                state
-                    .committed
-                    .extend(current.into_iter().map(|(name, next)| ((self.group.clone(), name), ours(next))));
+                state.committed.extend(current.into_iter().map(|(name, next)| ((self.group.clone(), name), next)));
             }
         });
+        NUMBER
+    }
+
+    fn confirmed(&self) -> watch::Receiver<u64> {
+        // What a broker in the same memory was told it knows.
+        watch::channel(NUMBER).1
     }
 
     fn reposition(&self, generations: &[u64]) {

@@ -16,6 +16,7 @@ mod positions;
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 pub use positions::{Fetched, Flight, Lost, Piece, Positions};
+use tokio::sync::watch;
 
 use crate::{
     class::Class,
@@ -156,22 +157,13 @@ impl SourceError {
     }
 }
 
-/// A group's offset of a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupOffset {
-    /// Where the group goes on.
-    pub offset: i64,
-    /// Whether it was committed from a receipt. Otherwise somebody else has set it, such as an operator.
-    pub ours: bool,
-}
-
 /// A partition that the group gave to this member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offered {
     /// The partition of this incarnation of its topic.
     pub partition: Arc<TopicPartition>,
     /// What the group's offset says, where there is one.
-    pub committed: Option<GroupOffset>,
+    pub committed: Option<i64>,
     /// The member had it already and lost its place in the chain: the chain alone says where it goes on.
     pub fenced: bool,
 }
@@ -275,8 +267,12 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// Transient: the broker cannot be asked; the batch has to wait.
     fn confirm(&self, batch: &Batch) -> Result<(), SourceError>;
-    /// Tells the group how far the database is. Does not wait. Receipts of an assignment that is over are dropped.
-    fn commit(&self, receipts: Vec<Receipt>);
+    /// Tells the group how far the database is. Does not wait. Receipts of an assignment that is over are dropped. Gives
+    /// the number under which [`confirmed`](Self::confirmed) says that the group knows.
+    fn commit(&self, receipts: Vec<Receipt>) -> u64;
+    /// The number of the newest commit that the group has confirmed, all before it included, or that has nothing left to
+    /// be confirmed.
+    fn confirmed(&self) -> watch::Receiver<u64>;
     /// This member's place in the chain was taken: what it has of these generations is void, and their partitions begin
     /// anew where the chain stands.
     fn reposition(&self, generations: &[u64]);

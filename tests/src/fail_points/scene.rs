@@ -23,6 +23,10 @@ pub(super) struct Scene {
 }
 
 impl Scene {
+    /// What a death leaves for the ledger to find again.
+    #[allow(clippy::cast_possible_wrap, reason = "a few")]
+    pub(super) const AT_MOST_AGAIN: i64 = LANES as i64 * 2 * MAX_RECORDS;
+
     pub(super) async fn new(servers: &Servers, partitions: usize) -> Self {
         let (broker, database) = (servers.broker(), servers.database().await);
         let topic = broker.topic(i32::try_from(partitions).unwrap()).await;

@@ -47,5 +47,6 @@ async fn a_broker_that_hangs_in_the_middle_of_a_rebalance_costs_no_record() {
         host.terminate();
         assert_eq!(host.wait().code(), Some(0), "{}", host.log());
     }
-    payments.assert_each_applied_once(&events).await;
+    // Whoever gave partitions away meanwhile could not tell Kafka how far they were.
+    payments.assert_each_applied_once_whatever_came_again(&events).await;
 }

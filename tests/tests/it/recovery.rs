@@ -1,5 +1,5 @@
 //! Kafka and the database disagree about where a consumer stands, because one of them has forgotten, or an operator has set
-//! Kafka's offset: the database decides, unless it was the operator (Invariant 1), and what is read again is a duplicate.
+//! Kafka's offset: whichever is behind decides (Invariant 1), and what is read again is a duplicate.
 
 use tidegate_tests::{
     host::HostProcess,

@@ -284,8 +284,7 @@ async fn a_crash_between_the_chain_and_the_offsets_loses_nothing() {
     run(&scene, &wanted).await;
     produce(&scene, 0, 100..150);
 
-    // Forward, where somebody had set the group's offset: a host that starts now reads what was to be left out, rather than
-    // lose it.
+    // Forward: a host that starts now goes on at the group's offset and reads what was to be left out, rather than lose it.
     let group = format!("c-{}", scene.topic);
     scene.broker.set_committed(&group, &scene.topic, 0, 90);
     half(&scene, To::End).await;

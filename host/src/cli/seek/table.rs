@@ -24,7 +24,7 @@ pub(super) fn render(prepared: &Prepared, weak: &[(String, TargetClass)]) -> Str
             step.partition.to_string(),
             format!("{}..{}", step.first, step.end),
             number(chain),
-            number(step.kafka.map(|kafka| kafka.offset)),
+            number(step.kafka),
             number(step.from),
             step.to.to_string(),
             offsets(step),

@@ -17,11 +17,10 @@ use rdkafka::{
 };
 
 use super::{
-    super::{GroupOffset, Notice, Offered, PartitionName, Positions, Rebalance, StartPoint, StartPoints, StopReason},
+    super::{Notice, Offered, PartitionName, Positions, Rebalance, StartPoint, StartPoints, StopReason},
     budget::Budget,
     commits::{self, Commits},
     ends::Ends,
-    mark::is_mark,
     raw::{self, LaneQueue},
     topic_ids::{Standing, TopicIds},
 };
@@ -253,9 +252,7 @@ impl Context {
                 }
             };
             let committed = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
-                Offset::Offset(offset) => {
-                    Some(GroupOffset { offset, ours: is_mark(raw::beside(&committed, name), offset) })
-                }
+                Offset::Offset(offset) => Some(offset),
                 _ => None,
             });
             let partition = Arc::new(TopicPartition {

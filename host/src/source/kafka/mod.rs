@@ -10,7 +10,6 @@ mod budget;
 mod commits;
 mod context;
 mod ends;
-mod mark;
 mod missing;
 mod outside;
 mod properties;
@@ -32,6 +31,7 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
     error::{KafkaError, RDKafkaErrorCode},
 };
+use tokio::sync::watch;
 
 pub use self::topic_ids::is_embedded;
 use self::{
@@ -258,9 +258,14 @@ impl Source for KafkaSource {
         self.ask_ids(&batch.runs.iter().map(|run| Arc::clone(&run.partition.topic)).collect())
     }
 
-    fn commit(&self, receipts: Vec<Receipt>) {
-        self.context().commits().spend(receipts, self.positions());
+    fn commit(&self, receipts: Vec<Receipt>) -> u64 {
+        let number = self.context().commits().spend(receipts, self.positions());
         self.send_commits();
+        number
+    }
+
+    fn confirmed(&self) -> watch::Receiver<u64> {
+        self.context().commits().confirmed()
     }
 
     fn reposition(&self, generations: &[u64]) {

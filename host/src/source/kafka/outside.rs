@@ -17,13 +17,12 @@ use uuid::Uuid;
 
 pub use super::raw_group::Member;
 use super::{
-    super::{GroupOffset, LogEnds, PartitionName, SourceError},
+    super::{LogEnds, PartitionName, SourceError},
     aside,
     budget::Budget,
     context::{list_of, offsets_of},
     ends::Ends,
-    mark::is_mark,
-    raw, raw_group,
+    raw_group,
     topic_ids::{Standing, TopicIds, is_embedded},
 };
 use crate::class::Class;
@@ -115,14 +114,11 @@ impl Outside {
     ///
     /// # Errors
     /// Transient, where the broker does not answer or will not say.
-    pub fn committed(&self, names: &[PartitionName]) -> Result<HashMap<PartitionName, GroupOffset>, SourceError> {
+    pub fn committed(&self, names: &[PartitionName]) -> Result<HashMap<PartitionName, i64>, SourceError> {
         let found = self.consumer.committed_offsets(list_of(names), PATIENCE);
         let found = found.map_err(|error| self.failed("ask for the offsets of", &error))?;
         let offset = |name: &PartitionName| match found.find_partition(&name.topic, name.partition)?.offset() {
-            Offset::Offset(offset) => {
-                let ours = is_mark(raw::beside(&found, name), offset);
-                Some((name.clone(), GroupOffset { offset, ours }))
-            }
+            Offset::Offset(offset) => Some((name.clone(), offset)),
             _ => None,
         };
         Ok(names.iter().filter_map(offset).collect())

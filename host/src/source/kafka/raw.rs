@@ -389,22 +389,6 @@ pub(super) fn is_member<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> bool 
     }
 }
 
-/// What was committed beside the offset of a partition in this list; empty where nothing was. Anybody may have written it,
-/// so it is bytes: the safe interface panics where they are no text.
-pub(super) fn beside<'a>(list: &'a TopicPartitionList, name: &PartitionName) -> &'a [u8] {
-    let Ok(topic) = CString::new(name.topic.as_bytes()) else { return &[] };
-    // SAFETY: the list is alive and owns what its elements point to.
-    unsafe {
-        let element = rd::rd_kafka_topic_partition_list_find(list.ptr(), topic.as_ptr(), name.partition);
-        match element.as_ref() {
-            Some(element) if !element.metadata.is_null() => {
-                std::slice::from_raw_parts(element.metadata.cast(), element.metadata_size)
-            }
-            _ => &[],
-        }
-    }
-}
-
 /// The cluster's id, where the broker says it in time.
 pub(super) fn cluster_id<C: ConsumerContext>(consumer: &BaseConsumer<C>, timeout: Duration) -> Option<Arc<str>> {
     let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
