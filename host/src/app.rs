@@ -62,7 +62,12 @@ impl App {
         let config = Arc::new(config);
         let (mut slots, mut healths, mut steerings) = (Vec::new(), Vec::new(), Vec::new());
         for (index, consumer) in config.consumers.iter().enumerate() {
-            let health = ConsumerHealth::new(consumer.name.clone(), consumer.lanes.max(1));
+            let health = ConsumerHealth::watched(
+                consumer.name.clone(),
+                consumer.lanes.max(1),
+                config.health,
+                consumer.revoke_deadline,
+            );
             // There from now on: an alert on a consumer that does not run must see one that never started.
             let metrics = metrics.consumer(&consumer.name);
             let (stage, paused) = (Arc::new(watch::channel(Stage::Running).0), Arc::new(watch::channel(false).0));

@@ -15,16 +15,13 @@ use behind::Behind;
 use serde::Serialize;
 
 use crate::{
+    config::HealthBounds,
     identity::ConsumerName,
     source::{PartitionName, StopReason},
 };
 
-/// A lane that has work and finishes none for so long makes no progress, be it stuck or slow.
-const STUCK_LANE: Duration = Duration::from_secs(25);
-/// A poll thread that does not come round for so long is stuck. Longer than a revoke with its drain and commit.
+/// A poll thread that does not come round for so long is stuck, or for twice as long as a revoke may take.
 const STUCK_POLL: Duration = Duration::from_secs(120);
-/// A poll thread stuck for so long does not come back: the process had better be started anew.
-const DEAD_POLL: Duration = Duration::from_secs(600);
 
 /// All consumers of a process.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +129,8 @@ struct State {
     behind: Behind,
     away: Away,
     lanes: Vec<Lane>,
+    /// Since when the group does not count it among its members, after it did.
+    out_since: Option<Instant>,
     /// When the poll thread came round last; `None` = there is none yet, for as long as the database keeps it waiting.
     polled: Option<Instant>,
 }
@@ -140,13 +139,22 @@ struct State {
 #[derive(Debug)]
 pub struct ConsumerHealth {
     name: ConsumerName,
+    bounds: HealthBounds,
+    /// When its group counts as not served.
+    unserved_after: Duration,
     state: Mutex<State>,
 }
 
 impl ConsumerHealth {
-    /// A consumer that is starting.
+    /// A consumer that is starting, with the usual bounds.
     #[must_use]
     pub fn new(name: ConsumerName, lanes: usize) -> Arc<Self> {
+        Self::watched(name, lanes, HealthBounds::default(), Duration::ZERO)
+    }
+
+    /// A consumer that is starting, whose revokes may take so long.
+    #[must_use]
+    pub fn watched(name: ConsumerName, lanes: usize, bounds: HealthBounds, revoke_deadline: Duration) -> Arc<Self> {
         let now = Instant::now();
         let lane = Lane { in_flight: 0, since: now, retrying: None };
         let state = State {
@@ -158,9 +166,11 @@ impl ConsumerHealth {
             behind: Behind::default(),
             away: Away::default(),
             lanes: vec![lane; lanes],
+            out_since: None,
             polled: None,
         };
-        Arc::new(Self { name, state: Mutex::new(state) })
+        let unserved_after = STUCK_POLL.max(revoke_deadline * 2).min(bounds.dead_after);
+        Arc::new(Self { name, bounds, unserved_after, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -180,6 +190,16 @@ impl ConsumerHealth {
         }
         state.trouble = None;
         state.partitions.extend(names.iter().map(|name| (name.clone(), PartitionState::Reading)));
+    }
+
+    /// Whether the group counts it among its members.
+    pub fn member(&self, is: bool) {
+        let mut state = self.lock();
+        if is {
+            state.out_since = None;
+        } else {
+            state.out_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// The group took these.
@@ -252,7 +272,7 @@ impl ConsumerHealth {
         let mut state = self.lock();
         let idle = Lane { in_flight: 0, since: Instant::now(), retrying: None };
         state.lanes.fill(idle);
-        (state.phase, state.trouble, state.polled) = (Phase::Starting, None, None);
+        (state.phase, state.trouble, state.polled, state.out_since) = (Phase::Starting, None, None, None);
         (state.behind, state.away) = (Behind::default(), Away::default());
     }
 
@@ -320,7 +340,7 @@ impl ConsumerHealth {
     fn live(&self, now: Instant) -> bool {
         let state = self.lock();
         let ended = matches!(state.phase, Phase::Stopped(_) | Phase::Drained);
-        ended || state.polled.is_none_or(|polled| now.saturating_duration_since(polled) < DEAD_POLL)
+        ended || state.polled.is_none_or(|polled| now.saturating_duration_since(polled) < self.bounds.dead_after)
     }
 
     fn reasons(&self, now: Instant) -> Vec<Reason> {
@@ -337,28 +357,41 @@ impl ConsumerHealth {
             Phase::Stopped(why) => return vec![whole(&format!("stopped: {why}"))],
             Phase::Drained => return vec![whole("is shutting down")],
         }
-        reasons.extend(state.away.reasons(now).map(|(dependency, text)| reason(dependency.to_string(), text)));
+        reasons.extend(
+            state
+                .away
+                .reasons(now, self.bounds.silent_after)
+                .map(|(dependency, text)| reason(dependency.to_string(), text)),
+        );
         if state.paused {
             let name = &self.name;
             reasons.push(whole(&format!("is paused and takes no records: POST /v1/consumers/{name}/resume goes on")));
         }
         let unserved = state.polled.map(|polled| now.saturating_duration_since(polled)).unwrap_or_default();
-        if unserved >= STUCK_POLL {
+        if unserved >= self.unserved_after {
             reasons.push(reason("group".to_owned(), format!("was not served for {} s", unserved.as_secs())));
+        }
+        let out = state.out_since.map(|since| now.saturating_duration_since(since));
+        if let (Phase::Running, Some(out)) = (&state.phase, out)
+            && out >= self.bounds.silent_after
+        {
+            let trouble = state.trouble.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+            let text = format!("is not let in again for {} s after it was missed{trouble}", out.as_secs());
+            reasons.push(reason("group".to_owned(), text));
         }
         for (number, lane) in state.lanes.iter().enumerate() {
             let about = format!("lane {number}");
             let stands = now.saturating_duration_since(lane.since);
             if let Some(why) = &lane.retrying {
                 reasons.push(reason(about, format!("tries its batch again: {why}")));
-            } else if lane.in_flight > 0 && stands >= STUCK_LANE {
+            } else if lane.in_flight > 0 && stands >= self.bounds.stuck_after {
                 reasons.push(reason(about, format!("has had work for {} s and finished none of it", stands.as_secs())));
             }
         }
         for (name, partition) in &state.partitions {
             match partition {
                 PartitionState::Reading => {
-                    let still = state.behind.reason(name, now).filter(|_| !state.paused);
+                    let still = state.behind.reason(name, now, self.bounds.stuck_after).filter(|_| !state.paused);
                     reasons.extend(still.map(|text| reason(name.to_string(), text)));
                 }
                 PartitionState::Waiting(why) => {
@@ -408,6 +441,9 @@ impl ConsumerHealth {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    const STUCK_LANE: Duration = Duration::from_secs(25);
+    const DEAD_POLL: Duration = Duration::from_secs(600);
 
     fn consumer() -> Arc<ConsumerHealth> {
         ConsumerHealth::new(ConsumerName::new("c").unwrap(), 2)
@@ -498,6 +534,43 @@ mod tests {
         assert_eq!(texts(&consumer, later), [""; 0]);
         assert!(!consumer.lag(&name(0), 5, 3), "another's by now");
         assert_eq!(texts(&consumer, later), [""; 0]);
+    }
+
+    #[test]
+    fn whoever_is_out_of_its_group_says_so_after_a_while() {
+        let consumer = consumer();
+        consumer.assigned(&[]);
+        consumer.member(true);
+        consumer.member(false);
+        consumer.member(false);
+        consumer.trouble("the group is full".into());
+        assert_eq!(texts(&consumer, Duration::from_secs(1)), [""; 0], "a rebalance");
+        let said = texts(&consumer, Duration::from_secs(20));
+        assert!(said.len() == 1 && said[0].starts_with("group: is not let in again for 20 s"), "{said:?}");
+        assert!(said[0].ends_with(": the group is full"), "{said:?}");
+        consumer.member(true);
+        assert_eq!(texts(&consumer, Duration::from_secs(20)), [""; 0]);
+    }
+
+    #[test]
+    fn patience_is_the_configuration_s() {
+        let secs = Duration::from_secs;
+        let bounds = HealthBounds { silent_after: secs(2), stuck_after: secs(3), dead_after: secs(100) };
+        let name = ConsumerName::new("c").unwrap();
+        let consumer = ConsumerHealth::watched(name, 1, bounds, secs(1));
+        consumer.assigned(&[]);
+        consumer.polled();
+        consumer.silent(Dependency::Kafka, "refused".into());
+        assert_eq!(texts(&consumer, secs(1)), [""; 0]);
+        assert_eq!(texts(&consumer, secs(2)).len(), 1);
+        consumer.lane_took(0);
+        assert_eq!(texts(&consumer, secs(3)).len(), 2);
+        let later = Instant::now() + secs(101);
+        assert!(!consumer.live(later));
+        assert!(
+            texts(&consumer, secs(101)).iter().any(|text| text.starts_with("group: was not served")),
+            "and says why"
+        );
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub const TABLE: &str =
 /// Where anything else goes wrong.
 pub async fn run(url: &str, until: i64, when: Option<Break>) {
     let dialect = if url.starts_with("sqlite") { Dialect::Sqlite } else { Dialect::Postgres };
-    let store = store::open(&Database { url: Secret::new(url), dialect }).unwrap();
+    let store = store::open(&Database::new(Secret::new(url), dialect)).unwrap();
     let name = ConsumerName::new("doomed").unwrap();
     let registration = Registration {
         name: name.clone(),

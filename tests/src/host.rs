@@ -44,12 +44,16 @@ impl Protocol {
 }
 
 /// What a configuration file says, as far as the tests vary it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// `[database.main]`'s URL.
     pub database_url: String,
+    /// What else `[database.main]` says, all of it text.
+    pub database: Vec<(String, String)>,
     /// `[kafka.main]`, in librdkafka's own names.
     pub kafka: Vec<(String, String)>,
+    /// `[health]`.
+    pub health: Vec<(String, String)>,
     /// The `[[consumer]]` tables and what else there is, as TOML.
     pub rest: String,
 }
@@ -66,6 +70,8 @@ impl Setup {
         ];
         Self {
             database_url: database_url.to_owned(),
+            database: Vec::new(),
+            health: Vec::new(),
             kafka: kafka.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
             rest: rest.into(),
         }
@@ -76,6 +82,20 @@ impl Setup {
     pub fn with_kafka(mut self, key: &str, value: &str) -> Self {
         self.kafka.retain(|(known, _)| known != key);
         self.kafka.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with another setting of the database, such as a time-out.
+    #[must_use]
+    pub fn with_database(mut self, key: &str, value: &str) -> Self {
+        self.database.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with another of the watchdog's bounds.
+    #[must_use]
+    pub fn with_health(mut self, key: &str, value: &str) -> Self {
+        self.health.push((key.to_owned(), value.to_owned()));
         self
     }
 
@@ -90,9 +110,13 @@ impl Setup {
 
     fn toml(&self, port: u16) -> String {
         let quote = |text: &str| toml::Value::from(text).to_string();
-        let mut text = format!("[database.main]\nurl = {}\n\n[kafka.main]\n", quote(&self.database_url));
-        for (key, value) in &self.kafka {
-            let _ = writeln!(text, "{} = {}", quote(key), quote(value));
+        let mut text = format!("[database.main]\nurl = {}\n", quote(&self.database_url));
+        let sections = [("", &self.database), ("\n[kafka.main]\n", &self.kafka), ("\n[health]\n", &self.health)];
+        for (head, settings) in sections {
+            text.push_str(head);
+            for (key, value) in settings {
+                let _ = writeln!(text, "{} = {}", quote(key), quote(value));
+            }
         }
         let _ = write!(text, "\n[http]\nlisten = \"127.0.0.1:{port}\"\n\n{}", self.rest);
         text
@@ -145,6 +169,9 @@ pub struct Armed {
     pub action: Action,
 }
 
+/// What a host's armed panic says, formatted: it must not come out.
+pub const WORDS: &str = "c4nary-in-a-panic";
+
 /// A running host. Killed at the end of the test, whatever becomes of the test; its log is printed if the test fails.
 #[derive(Debug)]
 pub struct HostProcess {
@@ -185,6 +212,7 @@ impl HostProcess {
         command.arg("run").arg("--config").arg(&config);
         if let Some(Armed { point, hit, action }) = armed {
             command.env(fail_point::VARIABLE, format!("{}:{hit}:{}", point.name(), action.name()));
+            command.env(fail_point::WORDS, WORDS);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let child = command.spawn().unwrap();

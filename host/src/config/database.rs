@@ -7,6 +7,7 @@ use super::{
     document::{Place, Reading, Table},
     schema, secret_file,
     section::Section,
+    timeouts::{self, Given},
 };
 
 const FORMS: &str = "write postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite://FILE";
@@ -46,8 +47,19 @@ fn unknown_parameter(url: &str) -> Option<String> {
     Some(if harmless { name.to_owned() } else { "***".to_owned() })
 }
 
+/// A database, and what its section says of its time-outs.
+#[derive(Debug)]
+pub(super) struct PlacedDatabase {
+    /// With the usual time-outs, until those are settled.
+    pub(super) database: Database,
+    /// Its path, such as `database.main`.
+    pub(super) path: String,
+    /// What is given.
+    pub(super) timeouts: Given,
+}
+
 /// Reads one database. What is wrong was reported; the answer is then a stand-in.
-pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Place) -> Database {
+pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Place) -> PlacedDatabase {
     let section = Section::open(reading, &schema::DATABASE, table, place, format!("database.{name}"));
     let url = match (section.has("url"), section.has("url_file")) {
         (true, true) => {
@@ -68,7 +80,8 @@ pub(super) fn read(reading: &Reading<'_>, name: &str, table: &Table, place: &Pla
     let (url, dialect) = url
         .and_then(|(url, place, key)| check(&section, &url, &place, key))
         .unwrap_or((String::new(), Dialect::Postgres));
-    Database { url: Secret::new(url), dialect }
+    let timeouts = timeouts::read(&section, dialect);
+    PlacedDatabase { database: Database::new(Secret::new(url), dialect), path: format!("database.{name}"), timeouts }
 }
 
 /// Checks a URL. Messages never repeat it: it has a password in it.

@@ -8,6 +8,7 @@ mod diagnostic;
 mod document;
 mod excerpt;
 mod guard;
+mod health;
 mod http;
 mod include;
 mod interpolate;
@@ -26,13 +27,16 @@ mod suggest;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod valid;
 
 use std::path::Path;
 
 pub use diagnostic::{ConfigError, Diagnostic, Excerpt, Severity};
+pub use health::HealthBounds;
 pub use kafka_membership::{REFRESH, REFRESH_MS};
 pub use quantity::{duration as parse_duration, show_duration};
+pub use timeouts::Timeouts;
 pub use valid::*;
 
 /// A configuration with what should be looked at, though it runs.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::{
     Config, ConfigError, Loaded, Log, Severity, consumer, cross, database,
     document::{Place, Reading, Table, Value},
-    http, kafka, schema,
+    health, http, kafka, schema,
     section::Section,
+    timeouts,
 };
 
 /// Turns the raw form into the valid one.
@@ -26,11 +27,14 @@ pub(super) fn read(reading: &Reading<'_>, table: &Table) -> Result<Loaded, Confi
 
 fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
     let root = Section::open(reading, &schema::ROOT, table, place, "");
+    let databases = named(&root, "database", database::read);
+    let (bounds, dead_after) = health::read(&root);
     let mut config = Config {
         file: None,
-        databases: named(&root, "database", database::read),
+        databases: databases.iter().map(|(name, placed)| (name.clone(), placed.database.clone())).collect(),
         kafka: named(&root, "kafka", kafka::read),
         http: http::read(&root),
+        health: bounds,
         log: log(&root),
         plugin_cache: plugin_cache(&root),
         consumers: vec![],
@@ -51,6 +55,14 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         );
     }
     cross::check(reading, &config, &mut consumers);
+    health::check(&root, bounds, dead_after.as_ref(), &consumers);
+    for (name, placed) in &databases {
+        let of_it = consumers.iter().filter(|consumer| consumer.consumer.database == *name);
+        let timeouts = timeouts::settle(reading, &placed.timeouts, &placed.path, of_it);
+        if let Some(database) = config.databases.get_mut(name) {
+            database.timeouts = timeouts;
+        }
+    }
     config.consumers = consumers.into_iter().map(|placed| placed.consumer).collect();
     config
 }

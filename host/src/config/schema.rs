@@ -21,12 +21,16 @@ impl Section {
 
 pub(super) static ROOT: Section = Section {
     name: "the top of the configuration",
-    keys: &["include", "database", "kafka", "http", "log", "plugins", "consumer"],
+    keys: &["include", "database", "kafka", "http", "health", "log", "plugins", "consumer"],
 };
-pub(super) static DATABASE: Section = Section { name: "a database", keys: &["url", "url_file"] };
+pub(super) static DATABASE: Section = Section {
+    name: "a database",
+    keys: &["url", "url_file", "lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"],
+};
 pub(super) static HTTP: Section =
     Section { name: "http", keys: &["listen", "token", "token_file", "tls", "allow_plaintext_beyond_loopback"] };
 pub(super) static TLS: Section = Section { name: "tls", keys: &["cert_file", "key_file"] };
+pub(super) static HEALTH: Section = Section { name: "health", keys: &["silent_after", "stuck_after", "dead_after"] };
 pub(super) static LOG: Section = Section { name: "log", keys: &["format", "filter"] };
 pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache"] };
 pub(super) static CONSUMER: Section = Section {
@@ -67,11 +71,12 @@ pub(super) static TRANSITION: Section =
     Section { name: "transition", keys: &["column", "initial", "allow", "on_refused"] };
 
 /// Every section.
-pub(super) static ALL: [&Section; 15] = [
+pub(super) static ALL: [&Section; 16] = [
     &ROOT,
     &DATABASE,
     &HTTP,
     &TLS,
+    &HEALTH,
     &LOG,
     &PLUGINS,
     &CONSUMER,

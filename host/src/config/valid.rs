@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use super::{HealthBounds, Timeouts};
 use crate::{identity::ConsumerName, merge::TargetSpec};
 
 /// Text that is never shown: `Debug` prints `***`, and there is no `Display`.
@@ -38,6 +39,8 @@ pub struct Config {
     pub kafka: BTreeMap<String, KafkaCluster>,
     /// `[http]`.
     pub http: Http,
+    /// `[health]`.
+    pub health: HealthBounds,
     /// `[log]`.
     pub log: Log,
     /// `[plugins] cache`: a private folder for compiled plugins; `None` = compile at every start.
@@ -53,6 +56,16 @@ pub struct Database {
     pub url: Secret,
     /// By the URL's scheme.
     pub dialect: Dialect,
+    /// How long its transactions may take. Not for SQLite.
+    pub timeouts: Timeouts,
+}
+
+impl Database {
+    /// With the usual time-outs.
+    #[must_use]
+    pub fn new(url: Secret, dialect: Dialect) -> Self {
+        Self { url, dialect, timeouts: Timeouts::default() }
+    }
 }
 
 /// Which dialect a database speaks.

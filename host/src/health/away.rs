@@ -6,10 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long without an answer, and no progress is to be expected. A broker that moves its leaders, or a database that
-/// fails over, may be quicker; with the time-out of the question that told, it is within half a minute.
-const TOLERATED: Duration = Duration::from_secs(15);
-
 /// What a consumer depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dependency {
@@ -44,11 +40,11 @@ impl Away {
         self.0.insert(dependency, (since, why));
     }
 
-    /// What has been away for too long.
-    pub(super) fn reasons(&self, now: Instant) -> impl Iterator<Item = (Dependency, String)> {
+    /// What has been away for longer than this.
+    pub(super) fn reasons(&self, now: Instant, tolerated: Duration) -> impl Iterator<Item = (Dependency, String)> {
         self.0.iter().filter_map(move |(dependency, (since, why))| {
             let away = now.saturating_duration_since(*since);
-            (away >= TOLERATED).then(|| (*dependency, format!("has not answered for {} s: {why}", away.as_secs())))
+            (away >= tolerated).then(|| (*dependency, format!("has not answered for {} s: {why}", away.as_secs())))
         })
     }
 }
@@ -57,10 +53,13 @@ impl Away {
 mod tests {
     use super::*;
 
+    const TOLERATED: Duration = Duration::from_secs(15);
+
     #[test]
     fn an_outage_counts_from_its_first_sign_and_ends_with_the_first_answer() {
         let (start, mut away) = (Instant::now(), Away::default());
-        let said = |away: &Away, later| away.reasons(start + later).map(|(_, text)| text).collect::<Vec<_>>();
+        let said =
+            |away: &Away, later| away.reasons(start + later, TOLERATED).map(|(_, text)| text).collect::<Vec<_>>();
         away.silent(Dependency::Kafka, start, "refused".into());
         assert_eq!(said(&away, Duration::ZERO), [""; 0], "a moment is no outage");
         away.silent(Dependency::Kafka, start + TOLERATED / 2, "timed out".into());

@@ -8,9 +8,6 @@ use std::{
 
 use crate::source::PartitionName;
 
-/// A partition that is behind may stand still for so long.
-const TOLERATED: Duration = Duration::from_secs(25);
-
 #[derive(Debug)]
 struct Place {
     next: i64,
@@ -41,12 +38,12 @@ impl Behind {
         self.0.clear();
     }
 
-    /// Whether this one stands still, in words.
-    pub(super) fn reason(&self, name: &PartitionName, now: Instant) -> Option<String> {
+    /// Whether this one has stood still for longer than this, in words.
+    pub(super) fn reason(&self, name: &PartitionName, now: Instant, tolerated: Duration) -> Option<String> {
         let place = self.0.get(name)?;
         let stands = now.saturating_duration_since(place.since);
         let text = || format!("is {} offsets behind and has not moved for {} s", place.lag, stands.as_secs());
-        (place.lag > 0 && stands >= TOLERATED).then(text)
+        (place.lag > 0 && stands >= tolerated).then(text)
     }
 }
 
@@ -54,21 +51,26 @@ impl Behind {
 mod tests {
     use super::*;
 
+    const TOLERATED: Duration = Duration::from_secs(25);
+
     #[test]
     fn only_who_is_behind_and_does_not_move_is_stuck() {
         let (start, name) = (Instant::now(), PartitionName { topic: "t".into(), partition: 3 });
         let mut behind = Behind::default();
         let later = start + TOLERATED;
         behind.look(&name, 7, 0, start);
-        assert_eq!(behind.reason(&name, later), None, "at the end");
+        assert_eq!(behind.reason(&name, later, TOLERATED), None, "at the end");
         behind.look(&name, 7, 5, start);
-        assert_eq!(behind.reason(&name, start), None, "something has just come");
+        assert_eq!(behind.reason(&name, start, TOLERATED), None, "something has just come");
         behind.look(&name, 7, 9, later);
-        assert_eq!(behind.reason(&name, later).as_deref(), Some("is 9 offsets behind and has not moved for 25 s"));
+        assert_eq!(
+            behind.reason(&name, later, TOLERATED).as_deref(),
+            Some("is 9 offsets behind and has not moved for 25 s")
+        );
         behind.look(&name, 8, 8, later);
-        assert_eq!(behind.reason(&name, later), None, "it moves");
+        assert_eq!(behind.reason(&name, later, TOLERATED), None, "it moves");
         behind.look(&name, 8, 8, later + TOLERATED);
         behind.forget(&name);
-        assert_eq!(behind.reason(&name, later + TOLERATED), None);
+        assert_eq!(behind.reason(&name, later + TOLERATED, TOLERATED), None);
     }
 }

@@ -35,7 +35,7 @@ pub use connection::*;
 pub use error::{Statement, StoreError};
 use headers::headers_to_json;
 pub use prepared::{PrepareContext, Prepared};
-pub use receipt::{Receipt, Standing, standing};
+pub use receipt::{Receipt, Standing, standings};
 pub use registration::{ConsumerRow, Registration};
 pub use report::*;
 pub use schema::{MIGRATIONS_TABLE, Pending, SchemaState};
@@ -101,7 +101,7 @@ pub trait Store: Send + Sync {
 /// Where the URL is not understood.
 pub fn open(database: &Database) -> Result<Arc<dyn Store>, StoreError> {
     match database.dialect {
-        Dialect::Postgres => Ok(Arc::new(postgres::PostgresStore::open(database, postgres::Timeouts::default())?)),
+        Dialect::Postgres => Ok(Arc::new(postgres::PostgresStore::open(database, database.timeouts)?)),
         Dialect::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(database)?)),
     }
 }

@@ -232,7 +232,12 @@ fn setup(number: usize, link: &Proxy, wire: &Proxy, database: &str) -> Setup {
     let consumer = Settlement::of(TOPIC).in_group(CONSUMER).reading(LANES, &batch).merging(ADDING_UP);
     let rest = format!("[log]\nfilter = \"info,librdkafka=error\"\n{}", consumer.toml());
     let session = SESSIONS[number % SESSIONS.len()];
-    let setup = Setup { database_url: url, kafka: vec![("bootstrap.servers".to_owned(), wire.address())], rest };
+    let setup = Setup {
+        database_url: url,
+        kafka: vec![("bootstrap.servers".to_owned(), wire.address())],
+        rest,
+        ..Setup::default()
+    };
     let setup = setup
         .with_kafka("session.timeout.ms", &session.to_string())
         .with_kafka("max.poll.interval.ms", &MAX_POLL.to_string())

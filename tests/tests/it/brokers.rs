@@ -27,6 +27,7 @@ async fn a_broker_that_is_away_is_told_and_waited_for() {
     let setup = payments
         .setup()
         .with_kafka("bootstrap.servers", &proxy.address())
+        .with_health("silent_after", "3s")
         .with_kafka("session.timeout.ms", "6000")
         // A minute by default: the client itself notices a silent connection so late.
         .with_kafka("socket.timeout.ms", "10000");

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use tidegate::{
     app::App,
     config::{
-        self, BatchLimits, Config, Consumer, DEFAULT_QUEUE_BYTES, Http, KafkaCluster, Ledger, Log, Payload, Plugin,
-        PluginLimits, Secret, Start, Tombstones, Topic,
+        self, BatchLimits, Config, Consumer, DEFAULT_QUEUE_BYTES, HealthBounds, Http, KafkaCluster, Ledger, Log,
+        Payload, Plugin, PluginLimits, Secret, Start, Tombstones, Topic,
     },
     identity::ConsumerName,
     store,
@@ -78,7 +78,7 @@ impl<D: Sql> Scene<D> {
     }
 
     fn store(&self) -> config::Database {
-        config::Database { url: Secret::new(self.database.url()), dialect: self.database.dialect() }
+        config::Database::new(Secret::new(self.database.url()), self.database.dialect())
     }
 
     /// A consumer of the scene's topic. Its tables are made where they are not there yet.
@@ -102,6 +102,7 @@ impl<D: Sql> Scene<D> {
             kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),
             http: Http { listen: None, token: None, tls: None },
             log: Log { json: false, filter: "warn".to_owned() },
+            health: HealthBounds::default(),
             plugin_cache: None,
             consumers: consumers.iter().map(|wanted| self.settings(wanted)).collect(),
         };

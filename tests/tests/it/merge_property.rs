@@ -322,7 +322,7 @@ struct Lane {
 
 impl Lane {
     async fn open(url: &str, dialect: Dialect) -> (Arc<dyn Store>, Self) {
-        let database = Database { url: Secret::new(url), dialect };
+        let database = Database::new(Secret::new(url), dialect);
         let store = store::open(&database).unwrap();
         store.migrate().await.unwrap();
         let consumer = ConsumerName::new("property").unwrap();

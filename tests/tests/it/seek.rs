@@ -367,7 +367,7 @@ async fn seeking_on_sqlite() {
     broker.producer(&[]).send(&topic, (0..30).map(|n| Message::new("x").to(n % 2)));
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("c.db").display());
-    let store = store::open(&Database { url: Secret::new(&url), dialect: Dialect::Sqlite }).unwrap();
+    let store = store::open(&Database::new(Secret::new(&url), Dialect::Sqlite)).unwrap();
     assert_eq!(store.migrate().await.unwrap().refusal(), None);
     let name = ConsumerName::new("c").unwrap();
     let registration = Registration {

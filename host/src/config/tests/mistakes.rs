@@ -367,6 +367,48 @@ fn a_revoke_that_outlasts_the_session() {
 }
 
 #[test]
+fn time_outs_out_of_their_order() {
+    let database = |more: &str| said(&with("[kafka.main]", &format!("{more}\n[kafka.main]")));
+    holds(
+        &database("lock_timeout = \"12s\""),
+        &[
+            "error[time-outs]: `lock_timeout` (12s) is not less than `statement_timeout` (10s, the default)",
+            "lower `lock_timeout`, or raise `statement_timeout`: a statement that waits for a lock gives up",
+        ],
+    );
+    holds(
+        &database("statement_timeout = \"9s\"\nidle_in_transaction_session_timeout = \"8s\""),
+        &["`statement_timeout` (9s) is not less than `idle_in_transaction_session_timeout` (8s)"],
+    );
+    holds(
+        &database("idle_in_transaction_session_timeout = \"20s\""),
+        &[
+            "`idle_in_transaction_session_timeout` (20s) is not less than `revoke_deadline` (20s, the default) of \
+             consumer[",
+            "or raise `revoke_deadline`, with session.timeout.ms above it: a transaction of a host that hangs",
+        ],
+    );
+    holds(&database("lock_timeout = \"1ms\""), &["error[out-of-range]: `lock_timeout` is 1ms"]);
+    let session = "idle_in_transaction_session_timeout = \"3s\"\n[kafka.main]\n\"session.timeout.ms\" = 6000";
+    holds(
+        &said(&with("[kafka.main]", session)),
+        &["`idle_in_transaction_session_timeout` (3s) is not less than `revoke_deadline` (3s, the default)"],
+    );
+}
+
+#[test]
+fn a_watchdog_that_bites_in_a_revoke() {
+    let text = with("lanes = 2", "lanes = 2\nrevoke_deadline = \"30s\"");
+    holds(
+        &said(&format!("{text}\n[health]\ndead_after = \"30s\"\n")),
+        &[
+            "error[time-outs]: `dead_after` (30s) is not more than `revoke_deadline` (30s) of consumer[",
+            "raise `dead_after`",
+        ],
+    );
+}
+
+#[test]
 fn a_digest_that_is_none() {
     let said = changed("path = \"settlement.wasm\"", "path = \"settlement.wasm\"\nsha256 = \"abc\"");
     holds(&said, &["error[bad-digest]: \"abc\" is no SHA-256: it has 3 characters", "sha256sum"]);

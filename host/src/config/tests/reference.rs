@@ -65,6 +65,8 @@ fn it_loads_and_shows_the_defaults() {
     assert_eq!((shown.payload, shown.tombstones, shown.start), (small.payload, small.tombstones, small.start));
     assert_eq!((shown.queue_bytes, shown.revoke_deadline), (small.queue_bytes, small.revoke_deadline));
     assert_eq!(shown.lanes, parse(&with("lanes = 2", "")).unwrap().config.consumers[0].lanes);
+    assert_eq!(loaded.config.databases["main"].timeouts, super::super::Timeouts::default());
+    assert_eq!(loaded.config.health, good().health);
     assert_eq!(loaded.config.http.listen, good().http.listen);
     assert_eq!(loaded.config.http.token.as_ref().map(|token| token.expose()), Some("0123456789abcdef"));
     assert!(loaded.config.http.tls.is_some_and(|tls| tls.key_file.ends_with("tls.key")));

@@ -12,7 +12,7 @@ use super::{
     array::PgQuery,
     fault::store_error,
     rights::with_way_out,
-    session::Timeouts,
+    session::{Timeouts, begin},
     write::TargetSet,
 };
 use crate::{class::Class, identity::ConsumerName};
@@ -22,6 +22,8 @@ pub(super) const LOCK_CLASS: i32 = 1_953_064_039;
 
 /// A day: longer than anything that a person waits for.
 const NO_LIMIT: Duration = Duration::from_secs(86_400);
+/// For a connection, with TLS and whatever the server asks for.
+const CONNECT: Duration = Duration::from_secs(10);
 /// For questions about tables. They take no time; but a lock of somebody who alters one may be in their way.
 const CATALOG: Duration = Duration::from_secs(60);
 
@@ -60,7 +62,7 @@ impl Lane {
         place: &str,
         timeouts: Timeouts,
     ) -> Result<Self, StoreError> {
-        let connection = answer(timeouts.statement, PgConnection::connect_with(options))
+        let connection = answer(CONNECT, PgConnection::connect_with(options))
             .await
             .map_err(|error| store_error(Statement::Connect, &format!("connect to {place}"), error))?;
         Ok(Self {
@@ -177,7 +179,7 @@ impl Lane {
     /// Opens a transaction with all its settings, in one message with `first`.
     pub(super) async fn open(&mut self, context: &str, first: &str) -> Result<Vec<PgRow>, StoreError> {
         self.failed = false;
-        let sql = format!("{}{first}", self.timeouts.begin());
+        let sql = format!("{}{first}", begin(&self.timeouts));
         self.send(Statement::Begin, context, safe(sql)).await
     }
 

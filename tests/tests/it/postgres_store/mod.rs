@@ -39,7 +39,7 @@ impl Fixture {
 
     async fn with(tables: &str, timeouts: Timeouts) -> Self {
         let database = postgres().await;
-        let url = DatabaseConfig { url: Secret::new(database.url()), dialect: Dialect::Postgres };
+        let url = DatabaseConfig::new(Secret::new(database.url()), Dialect::Postgres);
         let store = PostgresStore::open(&url, timeouts).unwrap();
         assert_eq!(store.schema_state().await.unwrap(), SchemaState::Missing);
         assert_eq!(store.migrate().await.unwrap(), SchemaState::Current { version: 2 });

@@ -148,7 +148,7 @@ async fn an_altered_table_costs_a_connection_not_a_record() {
 async fn a_foreign_table_of_the_same_name_is_refused_with_the_way_out() {
     let database = postgres().await;
     database.execute("CREATE TABLE consumers (id int)").await;
-    let url = |url: &str| DatabaseConfig { url: Secret::new(url), dialect: Dialect::Postgres };
+    let url = |url: &str| DatabaseConfig::new(Secret::new(url), Dialect::Postgres);
     let store = PostgresStore::open(&url(database.url()), Timeouts::default()).unwrap();
     let error = store.migrate().await.unwrap_err();
     assert!(error.to_string().contains("search_path%3Dtidegate"), "{error}");
@@ -173,7 +173,7 @@ async fn a_server_that_says_nothing_is_given_up() {
     // Accepts connections, and never a word.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://u@{}/d", silent.local_addr().unwrap());
-    let config = DatabaseConfig { url: Secret::new(url), dialect: Dialect::Postgres };
+    let config = DatabaseConfig::new(Secret::new(url), Dialect::Postgres);
     let timeouts = Timeouts { statement: Duration::from_millis(100), ..Timeouts::default() };
     let store = PostgresStore::open(&config, timeouts).unwrap();
     let error = store.schema_state().await.unwrap_err();

@@ -108,7 +108,7 @@ fn specs() -> Vec<TargetSpec> {
 
 impl Fixture {
     async fn new(place: Box<dyn Sql>) -> Self {
-        let database = Database { url: Secret::new(place.url()), dialect: place.dialect() };
+        let database = Database::new(Secret::new(place.url()), place.dialect());
         // Migrated by a store of its own: a SQLite file stays locked as long as the store that wrote to it.
         store::open(&database).unwrap().migrate().await.unwrap();
         let store = store::open(&database).unwrap();
