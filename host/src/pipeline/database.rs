@@ -5,17 +5,22 @@
 //! somebody publishes something: so the chains' tips are compared every few seconds.
 
 use std::{
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::lane::{Phase, Shared};
 use crate::{
     health::Dependency,
+    panics,
     record::TopicPartition,
-    store::{Connection, Registration, Store, StoreError, Tip},
+    store::{Connection, Registration, Statement, Store, StoreError, Tip},
 };
 
 /// How often.
@@ -25,24 +30,51 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection beside the lanes', for whoever needs one. Taken out while in use: cut off in the middle of something it
 /// never comes back.
-#[derive(Default)]
-pub(super) struct Aside(Mutex<Option<Box<dyn Connection>>>);
+pub(super) struct Aside<C = Box<dyn Connection>> {
+    kept: Mutex<Option<C>>,
+    /// One that is on its way. Who waits for it may have to go before it is there: then it is the next one's.
+    coming: tokio::sync::Mutex<Option<JoinHandle<Result<C, StoreError>>>>,
+}
 
-impl Aside {
-    /// The one that was given back last, or a new one.
-    pub(super) async fn take(&self, store: &dyn Store) -> Result<Box<dyn Connection>, StoreError> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match kept {
-            Some(connection) => Ok(connection),
-            None => store.connect().await,
+impl<C> Default for Aside<C> {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), coming: tokio::sync::Mutex::default() }
+    }
+}
+
+impl<C: Send + 'static> Aside<C> {
+    /// The one that was given back last, or a new one, which `connect` makes.
+    pub(super) async fn take<F>(&self, connect: impl FnOnce() -> F) -> Result<C, StoreError>
+    where
+        F: Future<Output = Result<C, StoreError>> + Send + 'static,
+    {
+        if let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Ok(kept);
         }
+        let mut coming = self.coming.lock().await;
+        let connected = coming.get_or_insert_with(|| tokio::spawn(connect())).await;
+        *coming = None;
+        connected.unwrap_or_else(|error| {
+            let text = panics::of_task(error);
+            Err(StoreError::transient(Statement::Connect, "connect to the database", text))
+        })
     }
 
     /// For the next who needs one. Where one is kept already, this one goes.
-    pub(super) fn give_back(&self, connection: Box<dyn Connection>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(connection);
+    pub(super) fn give_back(&self, connection: C) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(connection);
     }
 }
+
+/// Makes a connection, as [`Aside::take`] wants it.
+pub(super) fn connecting(
+    store: &Arc<dyn Store>,
+) -> impl FnOnce() -> BoxFuture<Result<Box<dyn Connection>, StoreError>> + use<> {
+    let store = Arc::clone(store);
+    || Box::pin(async move { store.connect().await })
+}
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Registers a consumer that the database has lost (a failover, a restore) with what it said of itself at its start.
 pub(super) async fn register_again(store: &dyn Store, registration: &Registration) -> Result<(), StoreError> {
@@ -81,7 +113,7 @@ pub(super) async fn watch(shared: Arc<Shared>, aside: Arc<Aside>) {
 async fn look(shared: &Shared, aside: &Aside) -> Result<(), StoreError> {
     let held = held(shared);
     let partitions: Vec<_> = held.iter().map(|one| Arc::clone(&one.partition)).collect();
-    let mut connection = aside.take(shared.store.as_ref()).await?;
+    let mut connection = aside.take(connecting(&shared.store)).await?;
     let found = connection.tips(&shared.name, &partitions).await?;
     aside.give_back(connection);
 
@@ -124,9 +156,35 @@ fn is_lost(known: &Tip, found: Option<&Tip>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
     use uuid::Uuid;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_comes_too_late_is_there_for_the_next() {
+        let (aside, made) = (Aside::<u8>::default(), Arc::new(AtomicU8::new(0)));
+        let connect = || {
+            let made = Arc::clone(&made);
+            move || async move {
+                sleep(Duration::from_millis(50)).await;
+                Ok(made.fetch_add(1, Ordering::SeqCst))
+            }
+        };
+        // As a rebalance does that has less time than a connection takes.
+        let mut tries = 0;
+        let found = loop {
+            tries += 1;
+            if let Ok(found) = timeout(Duration::from_millis(20), aside.take(connect())).await {
+                break found;
+            }
+        };
+        assert!(tries > 1 && matches!(found, Ok(0)), "the one that was begun first, after {tries} tries");
+        aside.give_back(7);
+        assert!(matches!(aside.take(connect()).await, Ok(7)));
+        assert!(matches!(aside.take(connect()).await, Ok(1)));
+    }
 
     #[test]
     fn a_chain_that_lacks_a_committed_link_was_taken_back() {

@@ -14,7 +14,7 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{
-    database::{Aside, register_again},
+    database::{Aside, connecting, register_again},
     in_time::InTime,
 };
 use crate::{
@@ -137,11 +137,16 @@ impl Starts {
         &self,
         connection: &mut dyn Connection,
         offered: &Offered,
+        mut known: Option<(Tip, Standing)>,
         log: &InTime<'_>,
     ) -> Result<(Tip, Standing), Unknown> {
+        let partition = std::slice::from_ref(&offered.partition);
         for _ in 0..TRIES {
             log.check()?;
-            let Some((tip, standing)) = store::standing(connection, &self.consumer, &offered.partition).await? else {
+            if known.is_none() {
+                known = store::standings(connection, &self.consumer, partition).await?.pop().flatten();
+            }
+            let Some((tip, standing)) = known.take() else {
                 self.begin_topic(connection, &offered.partition, log).await?;
                 continue;
             };
@@ -224,14 +229,17 @@ impl Starts {
         resolved: &mut Vec<Result<(Tip, Standing), Unknown>>,
     ) -> Result<(), StoreError> {
         // Cut off by the deadline, it is in an unknown state and never comes back.
-        let mut connection = self.connection.take(self.store.as_ref()).await?;
-        for one in offered {
-            let mut answer = self.resolve_one(connection.as_mut(), one, log).await;
+        let mut connection = self.connection.take(connecting(&self.store)).await?;
+        // One question for all, since each takes a while where the machine is busy.
+        let partitions: Vec<_> = offered.iter().map(|one| Arc::clone(&one.partition)).collect();
+        let known = store::standings(connection.as_mut(), &self.consumer, &partitions).await?;
+        for (one, known) in offered.iter().zip(known) {
+            let mut answer = self.resolve_one(connection.as_mut(), one, known, log).await;
             if let Err(Unknown::Store(error)) = &answer
                 && error.is_unregistered()
             {
                 register_again(self.store.as_ref(), &self.registration).await?;
-                answer = self.resolve_one(connection.as_mut(), one, log).await;
+                answer = self.resolve_one(connection.as_mut(), one, None, log).await;
             }
             resolved.push(answer);
         }
@@ -328,6 +336,7 @@ impl StartPoints for Starts {
                 self.health.trouble(text);
             }
             Notice::Answers => self.health.answers(Dependency::Kafka),
+            Notice::Member(is) => self.health.member(is),
         }
         let (read, stopped) = self.health.partitions();
         self.metrics.partitions(read, stopped);
@@ -380,7 +389,7 @@ mod tests {
     /// Of a consumer that begins at the end, in a database of its own.
     fn starts(runtime: &tokio::runtime::Runtime, folder: &Path) -> Starts {
         let url = format!("sqlite://{}", folder.join("tidegate.db").display());
-        let store = store::open(&Database { url: Secret::new(&url), dialect: Dialect::Sqlite }).unwrap();
+        let store = store::open(&Database::new(Secret::new(&url), Dialect::Sqlite)).unwrap();
         let consumer = ConsumerName::new("slow").unwrap();
         let registration = Registration {
             name: consumer.clone(),
@@ -451,7 +460,11 @@ mod tests {
     fn where_the_chain_stands_or_the_group_s_offset_behind_it() {
         assert_eq!(decide(&tip(10), None, false), Step::GoOn, "offsets deleted: the chain remembers");
         assert_eq!(decide(&tip(10), Some(10), false), Step::GoOn);
-        assert_eq!(decide(&tip(10), Some(99), false), Step::GoOn, "the database was restored, or somebody set it too far");
+        assert_eq!(
+            decide(&tip(10), Some(99), false),
+            Step::GoOn,
+            "the database was restored, or somebody set it too far"
+        );
         assert_eq!(decide(&tip(10), Some(7), false), Step::Rewind(7), "a crash, or an operator's rewind");
         assert_eq!(decide(&tip(10), Some(7), true), Step::GoOn, "fenced: the chain alone says where");
     }

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{
-    Fetched, LogEnds, Lost, Notice, Offered, PartitionName, Piece, Positions, Rebalance, Source, SourceError, StartPoint,
-    StartPoints, StopReason,
+    Fetched, LogEnds, Lost, Notice, Offered, PartitionName, Piece, Positions, Rebalance, Source, SourceError,
+    StartPoint, StartPoints, StopReason,
 };
 use crate::{
     class::Class,

@@ -247,6 +247,8 @@ pub enum Notice {
     Away(String),
     /// A broker has answered.
     Answers,
+    /// Whether the group counts this client among its members, as far as the client knows. Comes again and again.
+    Member(bool),
 }
 
 /// A stream of records from partitions of topics, shared out among the members of a group.

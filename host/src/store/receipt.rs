@@ -70,19 +70,20 @@ impl Standing {
     }
 }
 
-/// Reads where a chain stands; `None` = it has no genesis yet.
+/// Reads where chains stand, in the order of the partitions; `None` = it has no genesis yet.
 ///
 /// # Errors
 /// The database's.
 // Invariant 1: what a statement outside of any transaction returns is committed.
-pub async fn standing(
+pub async fn standings(
     connection: &mut dyn Connection,
     consumer: &ConsumerName,
-    partition: &Arc<TopicPartition>,
-) -> Result<Option<(Tip, Standing)>, StoreError> {
-    let tips = connection.tips(consumer, std::slice::from_ref(partition)).await?;
-    Ok(tips.into_iter().next().flatten().map(|tip| {
-        let partition = Arc::clone(partition);
-        (tip, Standing { partition, next_offset: tip.next_offset, checkpoint: tip.id })
-    }))
+    partitions: &[Arc<TopicPartition>],
+) -> Result<Vec<Option<(Tip, Standing)>>, StoreError> {
+    let tips = connection.tips(consumer, partitions).await?;
+    let with_proof = |(partition, tip): (&Arc<TopicPartition>, Option<Tip>)| {
+        let (tip, partition) = (tip?, Arc::clone(partition));
+        Some((tip, Standing { partition, next_offset: tip.next_offset, checkpoint: tip.id }))
+    };
+    Ok(partitions.iter().zip(tips).map(with_proof).collect())
 }

@@ -152,11 +152,7 @@ mod tests {
         assert_eq!(commits.next().unwrap()[&name(0)], 7);
         commits.due.insert(name(0), 9);
         commits.answered(false);
-        assert_eq!(
-            commits.next().unwrap()[&name(0)],
-            9,
-            "a failed older offset does not come back over a newer one"
-        );
+        assert_eq!(commits.next().unwrap()[&name(0)], 9, "a failed older offset does not come back over a newer one");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::{
     budget::Budget,
     commits::{self, Commits},
     ends::Ends,
+    learnt::Learnt,
     raw::{self, LaneQueue},
     topic_ids::{Standing, TopicIds},
 };
@@ -43,8 +44,11 @@ pub(super) struct Context {
     pub(super) ids: OnceLock<TopicIds>,
     /// Set once the group has taken this member in.
     joined: OnceLock<()>,
+    /// When it was last asked whether it still is one.
+    asked: Mutex<Option<Instant>>,
     commits: Mutex<Commits>,
     waiting: Mutex<Waiting>,
+    learnt: Mutex<Learnt>,
     broken: Mutex<Option<String>>,
 }
 
@@ -144,8 +148,10 @@ impl Context {
             lanes: OnceLock::new(),
             ids: OnceLock::new(),
             joined: OnceLock::new(),
+            asked: Mutex::default(),
             commits: Mutex::default(),
             waiting: Mutex::default(),
+            learnt: Mutex::default(),
             broken: Mutex::default(),
         }
     }
@@ -163,16 +169,27 @@ impl Context {
         locked(&self.broken).get_or_insert_with(|| format!("{what}: {error}"));
     }
 
-    /// Says so once the group has taken this member in, also where it has no partition for it.
+    /// Says so once the group has taken this member in, also where it has no partition for it; and from then on, about
+    /// every second, whether it still is one.
     pub(super) fn look_for_membership(&self, consumer: &BaseConsumer<Self>) {
-        if self.joined.get().is_none() && self.ids.get().is_some() && raw::is_member(consumer) {
-            let _ = self.joined.set(());
+        let now = Instant::now();
+        let lately = locked(&self.asked).is_some_and(|asked| now.saturating_duration_since(asked) < AGAIN);
+        if self.ids.get().is_none() || (lately && self.joined.get().is_some()) {
+            return;
+        }
+        *locked(&self.asked) = Some(now);
+        let member = raw::is_member(consumer);
+        if member && self.joined.set(()).is_ok() {
             self.starts.notice(Notice::Assigned(Vec::new()));
+        }
+        if self.joined.get().is_some() {
+            self.starts.notice(Notice::Member(member));
         }
     }
 
     /// Lets these begin anew at the next poll.
     pub(super) fn wait_for_start(&self, names: &[PartitionName], fenced: bool) {
+        locked(&self.learnt).forget(names);
         let mut waiting = locked(&self.waiting);
         waiting.names.extend(names.iter().map(|name| (name.clone(), fenced)));
         if fenced {
@@ -225,36 +242,24 @@ impl Context {
             return Settled::later(names(), "the cluster's id is not known yet".to_owned());
         };
         let budget = Budget::new(self.revoke_deadline);
-        let topics: HashSet<Arc<str>> = names().map(|name| name.topic).collect();
-        let topic_ids = match ids.ask(consumer, &topics.into_iter().collect::<Vec<_>>(), budget.question()) {
-            Ok(topic_ids) => topic_ids,
-            Err(error) => return Settled::later(names(), error.to_string()),
+        let gone = match self.learn(consumer, ids, wanted, budget) {
+            Ok(gone) => gone,
+            Err(why) => return Settled::later(names(), why),
         };
-        let list = list_of(wanted.iter().map(|(name, _)| name));
-        let committed = match consumer.committed_offsets(list, budget.question()) {
-            Ok(committed) => committed,
-            Err(error) => return Settled::later(names(), format!("ask for the group's offsets: {error}")),
-        };
-        let mut settled = Settled::default();
-        let mut offered = Vec::new();
+        let (mut settled, mut offered) = (Settled::default(), Vec::new());
+        let learnt = locked(&self.learnt);
         for (name, fenced) in wanted {
-            let topic_id = match topic_ids.get(&name.topic) {
-                Some(Standing::Is(topic_id)) => *topic_id,
-                Some(Standing::Gone) => {
+            let Some(topic_id) = learnt.topic_id(&name.topic) else {
+                if gone.contains(&name.topic) {
                     let topic = Arc::clone(&name.topic);
                     settled.stop.push((name.clone(), StopReason::TopicGone { topic }));
-                    continue;
-                }
-                Some(Standing::Unsure) | None => {
+                } else {
                     settled.later.push(name.clone());
                     settled.why = Some(unknown_topic(&name.topic));
-                    continue;
                 }
+                continue;
             };
-            let committed = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
-                Offset::Offset(offset) => Some(offset),
-                _ => None,
-            });
+            let committed = learnt.offset(name).flatten();
             let partition = Arc::new(TopicPartition {
                 cluster_id: Arc::clone(&ids.cluster_id),
                 topic_id,
@@ -263,6 +268,7 @@ impl Context {
             });
             offered.push(Offered { partition, committed, fenced: *fenced });
         }
+        drop(learnt);
         let points = self.starts.resolve(&offered, &Ends(consumer, budget), budget.work());
         for (offered, point) in offered.into_iter().zip(points) {
             let name = PartitionName::from(offered.partition.as_ref());
@@ -278,6 +284,58 @@ impl Context {
             }
         }
         settled
+    }
+
+    /// Asks brokers for what is not known yet of these, and keeps every answer. Names the topics that are gone.
+    fn learn(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        ids: &TopicIds,
+        wanted: &[(PartitionName, bool)],
+        budget: Budget,
+    ) -> Result<HashSet<Arc<str>>, String> {
+        let unknown = {
+            let mut learnt = locked(&self.learnt);
+            learnt.grow_old(Instant::now());
+            let topics: HashSet<Arc<str>> = wanted.iter().map(|(name, _)| Arc::clone(&name.topic)).collect();
+            topics.into_iter().filter(|topic| learnt.topic_id(topic).is_none()).collect::<Vec<_>>()
+        };
+        let mut gone = HashSet::new();
+        if !unknown.is_empty() {
+            let standings = ids.ask(consumer, &unknown, budget.question()).map_err(|error| error.to_string())?;
+            let mut learnt = locked(&self.learnt);
+            for (topic, standing) in standings {
+                match standing {
+                    Standing::Is(id) => learnt.topic_is(&topic, id, Instant::now()),
+                    Standing::Gone => {
+                        gone.insert(topic);
+                    }
+                    Standing::Unsure => {}
+                }
+            }
+        }
+        // Whoever lost its place goes on where the chain stands.
+        let unknown =
+            |learnt: &Learnt, (name, fenced): &(PartitionName, bool)| !fenced && learnt.offset(name).is_none();
+        let names: Vec<_> = {
+            let learnt = locked(&self.learnt);
+            wanted.iter().filter(|one| unknown(&learnt, one)).map(|(name, _)| name.clone()).collect()
+        };
+        if names.is_empty() {
+            return Ok(gone);
+        }
+        let committed = consumer
+            .committed_offsets(list_of(&names), budget.question())
+            .map_err(|error| format!("ask for the group's offsets: {error}"))?;
+        let mut learnt = locked(&self.learnt);
+        for name in names {
+            let offset = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
+                Offset::Offset(offset) => Some(offset),
+                _ => None,
+            });
+            learnt.offset_is(name, offset);
+        }
+        Ok(gone)
     }
 
     /// Gives the client these partitions with their offsets, no lane reading meanwhile, and names those that have begun.
@@ -321,6 +379,7 @@ impl Context {
             reach(FailPoint::Assigned);
         }
         drop(hold);
+        locked(&self.learnt).begun(&names);
         // Sent by the poll that this is within.
         self.commits().spend(receipts, &self.positions);
         names
@@ -343,7 +402,10 @@ impl Context {
     }
 
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
-        let wanted: Vec<_> = names_of(list).into_iter().map(|name| (name, false)).collect();
+        let names = names_of(list);
+        // Another member may have had them.
+        locked(&self.learnt).forget(&names);
+        let wanted: Vec<_> = names.into_iter().map(|name| (name, false)).collect();
         let mut settled = self.settle(consumer, &wanted);
         let begun = self.begin(consumer, std::mem::take(&mut settled.begin), &[]);
         self.starts.notice(Notice::Rebalanced(Rebalance::Assign));
@@ -357,6 +419,7 @@ impl Context {
         let budget = Budget::new(self.revoke_deadline);
         let names = names_of(list);
         locked(&self.waiting).names.retain(|name, _| !names.contains(name));
+        locked(&self.learnt).forget(&names);
         reach(FailPoint::RevokeBegun);
         // Whether the assignment is "lost" is no guard (the client may not know yet): the database decides, and a commit
         // that comes too late fails.

@@ -10,6 +10,7 @@ mod budget;
 mod commits;
 mod context;
 mod ends;
+mod learnt;
 mod missing;
 mod outside;
 mod properties;

@@ -384,8 +384,11 @@ pub(super) fn is_member<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> bool 
             return false;
         }
         let generation = rd::rd_kafka_consumer_group_metadata_generation_id(group);
+        // Taken away, as by a broker that knows no such member, before another generation is known.
+        let id = rd::rd_kafka_consumer_group_metadata_member_id(group);
+        let named = !id.is_null() && !CStr::from_ptr(id).is_empty();
         rd::rd_kafka_consumer_group_metadata_destroy(group);
-        generation > 0
+        named && generation > 0
     }
 }
 
