@@ -85,6 +85,8 @@ fn help_is_as_committed() {
         &["migrate"],
         &["status"],
         &["seek"],
+        &["consumers"],
+        &["consumers", "pause"],
         &["demo"],
         &["plugin"],
         &["plugin", "build"],

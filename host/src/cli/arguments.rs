@@ -67,6 +67,11 @@ pub enum Command {
     /// With the consumer's hosts stopped. Going back repeats records, which are duplicates as far as the ledger
     /// remembers; going forward passes records over that will never be applied.
     Seek(SeekOptions),
+    /// Look at the consumers of a running host; pause, resume and restart them
+    ///
+    /// Asks the host's HTTP side (docs/http.md): where the configuration says it listens, or --url. A change needs the
+    /// token of its [http]: from the configuration, --token-file, or the environment's TIDEGATE_TOKEN.
+    Consumers(ConsumersOptions),
     /// See it work: real messages through an embedded broker, two plugins and a database, then the proofs
     Demo(crate::demo::Options),
     /// Work with plugins
@@ -177,6 +182,55 @@ pub struct SeekTo {
     /// Give up offsets that were deleted before they were read: to the oldest record that is there
     #[arg(long)]
     pub offsets_lost: bool,
+}
+
+/// Options of `tidegate consumers`.
+#[derive(Debug, clap::Args)]
+pub struct ConsumersOptions {
+    /// What to tell which [default: list]
+    #[command(subcommand)]
+    pub command: Option<ConsumersCommand>,
+
+    /// Where the host listens: http://NAME:PORT or https://NAME:PORT [default: as the configuration says]
+    #[arg(long, global = true, value_name = "URL", env = "TIDEGATE_URL", hide_env_values = true)]
+    pub url: Option<String>,
+
+    /// A file with the token that a change needs
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Who vouches for an https:// host: a PEM file [default: the configuration's certificate]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What `tidegate consumers` does.
+#[derive(Debug, clap::Subcommand)]
+pub enum ConsumersCommand {
+    /// Show each consumer's state, and why it is not ready
+    List,
+    /// Take no more records, but stay in the group and keep the partitions
+    Pause {
+        /// Which
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Take records again
+    Resume {
+        /// Which
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Start one again that stopped by itself; mend first what made it stop
+    Restart {
+        /// Which
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 #[cfg(test)]

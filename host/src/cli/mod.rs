@@ -3,6 +3,7 @@
 mod arguments;
 mod check;
 mod console;
+mod consumers;
 pub(crate) mod logging;
 mod migrate;
 mod plugin;
@@ -54,6 +55,7 @@ impl From<Exit> for ExitCode {
 /// Runs the program: the command line of this process decides.
 #[must_use]
 pub fn main() -> ExitCode {
+    crate::panics::watch();
     let arguments = Arguments::parse();
     let exit = match &arguments.command {
         Command::Run => run::run(&arguments),
@@ -61,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Migrate(options) => migrate::run(&arguments, options),
         Command::Status(options) => status::run(&arguments, options),
         Command::Seek(options) => seek::run(&arguments, options),
+        Command::Consumers(options) => consumers::run(&arguments, options),
         Command::Demo(options) => Exit::Code(crate::demo::run(options)),
         Command::Plugin(command) => plugin::run(&arguments, command),
     };

@@ -2,6 +2,7 @@
 //! who can reach it. What changes something, below `/v1`, needs a token.
 
 mod admin;
+pub(crate) mod client;
 mod page;
 mod serve;
 mod tls;

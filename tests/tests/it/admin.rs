@@ -6,7 +6,7 @@ use tidegate::{
     config::Secret,
     http::{Server, View},
 };
-use tidegate_tests::{http, oracle, wait};
+use tidegate_tests::{host, http, oracle, wait};
 
 use crate::{
     accounts::event,
@@ -84,6 +84,59 @@ async fn a_consumer_that_the_breaker_stopped_is_started_again() {
     assert_eq!(operator.order("a", "restart").await.0, 409, "a drained application stays drained");
     scene.proofs("a").await;
     scene.proofs("b").await;
+}
+
+/// What the program says, on both streams, and its exit code.
+async fn tidegate(port: u16, arguments: &str, token: Option<&str>) -> (i32, String) {
+    let mut command = std::process::Command::new(host::program("tidegate"));
+    command.arg("consumers").args(arguments.split_whitespace()).env_remove("TIDEGATE_TOKEN");
+    command.args(["--url", &format!("http://127.0.0.1:{port}")]).envs(token.map(|token| ("TIDEGATE_TOKEN", token)));
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(said).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_by_command() {
+    let scene = Scene::new(2).await;
+    let wanted = [scene.consumer("c").await];
+    scene.produce(0, (0..7).map(|n| event(n, "x", 1, n)));
+    let app = scene.start(&wanted);
+    let operator = Operator::of(&app).await;
+    let port = operator.server.address().port();
+    scene.consumed(&app, "c").await;
+    until_ready(&app).await;
+    wait::until_true("all is counted", async || operator.state("c").await["outcomes"]["applied"] == 7).await;
+
+    let (code, said) = tidegate(port, "", None).await;
+    let row = said.lines().nth(1).unwrap_or_default().split_whitespace().take(3).collect::<Vec<_>>();
+    assert!(code == 0 && row == ["c", "running", "2"], "{said}");
+    let (code, said) = tidegate(port, "list --json", None).await;
+    let shown: Value = serde_json::from_str(&said).unwrap();
+    assert!(code == 0 && shown["consumers"][0]["outcomes"]["applied"] == 7, "{said}");
+
+    let (code, said) = tidegate(port, "pause c", Some(TOKEN)).await;
+    assert!(code == 0 && said.contains("paused") && said.contains("/v1/consumers/c/resume"), "{said}");
+    assert_eq!(operator.state("c").await["state"], "paused");
+    let (code, said) = tidegate(port, "resume c --json", Some(TOKEN)).await;
+    assert_eq!((code, &serde_json::from_str::<Value>(&said).unwrap()["state"]), (0, &Value::from("running")));
+
+    // What goes wrong says what to do, and no token.
+    let wrong = "0123456789abcdeX";
+    for (arguments, token, code, part) in [
+        ("pause c", None, 2, "TIDEGATE_TOKEN, --token-file"),
+        ("pause c", Some(wrong), 2, "answers 401"),
+        ("pause d", Some(TOKEN), 2, "it has: c"),
+        ("restart c", Some(TOKEN), 1, "has not stopped"),
+    ] {
+        let (ended, said) = tidegate(port, arguments, token).await;
+        assert!(ended == code && said.contains(part), "{arguments}: {ended}: {said}");
+        assert!(!said.contains(TOKEN) && !said.contains(wrong), "{said}");
+    }
+    app.drain().await;
+    drop(operator);
+    let (code, said) = tidegate(port, "list --json", None).await;
+    assert!(code == 3 && said.contains(r#""ok":false"#) && said.contains("connect to http://127.0.0.1"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
