@@ -85,6 +85,10 @@ pub enum Action {
     Kill,
     /// The process freezes (SIGSTOP), with all that it holds, until somebody sends SIGCONT.
     Stop,
+    /// The thread hangs, and never goes on.
+    Hang,
+    /// The thread panics, as a bug would make it, with the words of `TIDEGATE_FAIL_POINT_WORDS`.
+    Panic,
 }
 
 impl Action {
@@ -94,12 +98,16 @@ impl Action {
         match self {
             Self::Kill => "kill",
             Self::Stop => "stop",
+            Self::Hang => "hang",
+            Self::Panic => "panic",
         }
     }
 }
 
 /// The environment variable that arms a point: `POINT:HIT:ACTION`.
 pub const VARIABLE: &str = "TIDEGATE_FAIL_POINT";
+/// The one with the words of [`Action::Panic`].
+pub const WORDS: &str = "TIDEGATE_FAIL_POINT_WORDS";
 
 /// The path has come to this point. Does nothing, unless this point is armed and this is its turn.
 #[inline]
@@ -130,7 +138,7 @@ mod armed {
         },
     };
 
-    use super::{Action, FailPoint, VARIABLE};
+    use super::{Action, FailPoint, VARIABLE, WORDS};
 
     #[derive(Debug)]
     pub(super) struct Armed {
@@ -165,7 +173,13 @@ mod armed {
         let action = match (parts.next().unwrap_or("kill"), parts.next()) {
             ("kill", None) => Action::Kill,
             ("stop", None) => Action::Stop,
-            _ => return Err(format!("{VARIABLE}: {text:?} is not POINT:HIT:ACTION with the action kill or stop")),
+            ("hang", None) => Action::Hang,
+            ("panic", None) => Action::Panic,
+            _ => {
+                return Err(format!(
+                    "{VARIABLE}: {text:?} is not POINT:HIT:ACTION with the action kill, stop, hang or panic"
+                ));
+            }
         };
         Ok(Armed { point, turn, action, hits: AtomicU64::new(0) })
     }
@@ -174,11 +188,20 @@ mod armed {
         let Some(armed) = ARMED.get().filter(|armed| armed.point == point) else { return };
         if armed.hits.fetch_add(1, Ordering::SeqCst) + 1 == armed.turn {
             eprintln!("fail point {}: reached", point.name());
-            raise(match armed.action {
-                Action::Kill => libc::SIGKILL,
-                Action::Stop => libc::SIGSTOP,
-            });
+            match armed.action {
+                Action::Kill => raise(libc::SIGKILL),
+                Action::Stop => raise(libc::SIGSTOP),
+                Action::Hang => loop {
+                    std::thread::park();
+                },
+                Action::Panic => bug(),
+            }
         }
+    }
+
+    #[allow(clippy::panic, reason = "what tests want to see contained")]
+    fn bug() {
+        panic!("{}", env::var(WORDS).unwrap_or_default());
     }
 
     /// To this very thread, so that it does not take another step; neither signal can be caught, both meet the process.

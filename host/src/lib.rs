@@ -18,6 +18,7 @@ pub mod merge;
 pub mod metrics;
 mod outage;
 pub mod outcome;
+mod panics;
 pub mod pipeline;
 pub mod plugin;
 pub mod record;

@@ -17,6 +17,7 @@ use crate::{
     merge::{self, Target},
     metrics::ConsumerMetrics,
     outage::Outages,
+    panics,
     pipeline::{Consumer, Parts},
     plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError},
     source::{
@@ -212,13 +213,16 @@ impl Launch {
     async fn compile_plugin(&self) -> Result<Arc<dyn Plugin>, PluginError> {
         let (plugins, config, index) = (Arc::clone(&self.plugins), Arc::clone(&self.config), self.index);
         let loaded = tokio::task::spawn_blocking(move || plugins(&config.consumers[index])).await;
-        loaded.unwrap_or_else(|panic| Err(PluginError::Host { message: panic.to_string() }))
+        loaded.unwrap_or_else(|error| Err(PluginError::Host { message: panics::of_task(error) }))
     }
 }
 
 impl Drop for Launch {
     /// The task is over, by whatever way.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.health.stopped("its task died of a bug in tidegate; the log says where".to_owned());
+        }
         self.stage.send_replace(Stage::Done);
     }
 }

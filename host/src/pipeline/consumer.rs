@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
@@ -18,6 +19,7 @@ use super::{
     apply::Apply,
     database::{self, Aside},
     dead_letters::DeadLetterLog,
+    deathwatch::Deathwatch,
     lane::{Phase, Shared},
     read,
     starts::Starts,
@@ -145,10 +147,8 @@ impl Consumer {
             drain_deadline: parts.drain_deadline,
         };
         if let Err(error) = running.spawn(parts.lanes.max(1), &runtime) {
-            // The threads that there are must not go on without the others.
-            phase.send_replace(Phase::Aborting);
-            running.served.send_replace(Service::Die);
-            source.wake();
+            // The threads that there are end with it.
+            drop(running);
             return Err(error.into());
         }
         shared.metrics.running(true);
@@ -223,18 +223,34 @@ impl Running {
         for lane in 0..lanes {
             let (out, batches) = mpsc::channel(1);
             let permits = Arc::new(Semaphore::new(BATCHES_PER_LANE));
-            self.lanes.push(runtime.spawn(Apply::new(lane, Arc::clone(&self.shared)).run(batches)));
+            let watched = Deathwatch::over(&self.shared, format!("the second half of lane {lane}"));
+            let apply = Apply::new(lane, Arc::clone(&self.shared));
+            self.lanes.push(runtime.spawn(async move {
+                let _watched = watched;
+                apply.run(batches).await;
+            }));
             let (shared, handle) = (Arc::clone(&self.shared), runtime.clone());
             let reader = thread::Builder::new().name(format!("{name}-lane-{lane}"));
-            self.readers.push(reader.spawn(move || read::read(lane, &shared, &handle, &out, &permits))?);
+            self.readers.push(reader.spawn(move || {
+                let _watched = Deathwatch::over(&shared, format!("the first half of lane {lane}"));
+                read::read(lane, &shared, &handle, &out, &permits);
+            })?);
         }
-        runtime.spawn(database::watch(Arc::clone(&self.shared), Arc::clone(&self.aside)));
+        let watched = Deathwatch::over(&self.shared, "the watch over the database");
+        let watching = database::watch(Arc::clone(&self.shared), Arc::clone(&self.aside));
+        runtime.spawn(async move {
+            let _watched = watched;
+            watching.await;
+        });
         let (shared, served) = (Arc::clone(&self.shared), self.served.subscribe());
         let poller = thread::Builder::new().name(format!("{name}-poll"));
         self.service.push(poller.spawn(move || poll(&shared, &served))?);
         let (shared, served) = (Arc::clone(&self.shared), self.served.subscribe());
         let watcher = thread::Builder::new().name(format!("{name}-watch"));
-        self.service.push(watcher.spawn(move || look(&shared, &served))?);
+        self.service.push(watcher.spawn(move || {
+            let _watched = Deathwatch::over(&shared, "the watch over topics and logs");
+            look(&shared, &served);
+        })?);
         Ok(())
     }
 
@@ -243,6 +259,7 @@ impl Running {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut failed: mpsc::UnboundedReceiver<String>,
     ) {
+        let _watched = Deathwatch::over(&self.shared, "the consumer's supervisor");
         let order = tokio::select! {
             order = orders.recv() => order.unwrap_or(Order::Die),
             // The sender is in `self`, so this is never `None`.
@@ -280,6 +297,21 @@ impl Running {
     }
 }
 
+impl Drop for Running {
+    /// However it ends: the threads that are left must not go on without it.
+    fn drop(&mut self) {
+        self.phase.send_replace(Phase::Aborting);
+        self.served.send_if_modified(|served| {
+            let polls = *served == Service::Poll;
+            if polls {
+                *served = Service::Die;
+            }
+            polls
+        });
+        self.shared.source.wake();
+    }
+}
+
 /// Lets the lanes finish what they have, up to the deadline or until told to die. Leaves those that have not ended.
 async fn until_ended(
     lanes: &mut Vec<tokio::task::JoinHandle<()>>,
@@ -299,16 +331,25 @@ async fn until_ended(
 }
 
 /// The poll thread: serves the group until told otherwise.
-fn poll(shared: &Shared, served: &watch::Receiver<Service>) {
+fn poll(shared: &Arc<Shared>, served: &watch::Receiver<Service>) {
+    let watched = |work: &mut dyn FnMut()| {
+        let _watched = Deathwatch::over(shared, "the thread that serves the group");
+        work();
+    };
+    // Whatever it dies of, it lives on to leave the group: the partitions of a member that is silent wait for long.
+    let _ = catch_unwind(AssertUnwindSafe(|| watched(&mut || serve(shared, served))));
+    while *served.borrow() == Service::Poll {
+        thread::sleep(POLL);
+    }
+    if *served.borrow() == Service::Finish {
+        watched(&mut || shared.source.finish());
+    }
+}
+
+fn serve(shared: &Shared, served: &watch::Receiver<Service>) {
     let mut failed = false;
     shared.health.polled();
-    loop {
-        let service = *served.borrow();
-        match service {
-            Service::Poll => {}
-            Service::Finish => return shared.source.finish(),
-            Service::Die => return,
-        }
+    while *served.borrow() == Service::Poll {
         match shared.source.poll(POLL) {
             Ok(()) => shared.health.polled(),
             Err(error) => {

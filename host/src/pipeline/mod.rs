@@ -11,6 +11,7 @@ mod apply;
 mod consumer;
 mod database;
 mod dead_letters;
+mod deathwatch;
 mod in_time;
 mod lane;
 mod read;

@@ -1,7 +1,6 @@
 //! Plugin work runs here: OS threads of its own, never an async worker and never where Kafka is polled.
 
 use std::{
-    any::Any,
     future::Future,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,6 +13,7 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::PluginError;
+use crate::panics;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -70,7 +70,7 @@ impl ComputePool {
             let _entered = span.enter();
             // A panic here is a bug of the host's: it ends this job, not the thread that the other lanes need.
             let result = catch_unwind(AssertUnwindSafe(job))
-                .map_err(|panic| PluginError::Host { message: panic_text(panic.as_ref()) });
+                .map_err(|panic| PluginError::Host { message: panics::words(panic.as_ref()).to_owned() });
             drop(answer.send(result));
         });
         self.jobs.send(job).await.map_err(|_| threads_gone())?;
@@ -92,17 +92,6 @@ impl<T> Future for Pending<T> {
 
 fn threads_gone() -> PluginError {
     PluginError::Host { message: "the compute threads are gone".to_owned() }
-}
-
-/// The text that a panic carried, where it carried one.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic without text".to_owned()
-    }
 }
 
 #[cfg(test)]

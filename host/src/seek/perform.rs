@@ -6,6 +6,7 @@ use super::{Seek, Step, To, place, plan};
 use crate::{
     class::Class,
     config::Config,
+    panics,
     source::{
         PartitionName, SourceError,
         kafka::{Member, Outside},
@@ -217,5 +218,5 @@ impl Prepared {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SeekError> + Send + 'static,
 ) -> Result<T, SeekError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(SeekError::Broken(error.to_string())))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(SeekError::Broken(panics::of_task(error))))
 }

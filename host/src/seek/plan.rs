@@ -5,11 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::To;
-use crate::{
-    record::TopicPartition,
-    source::PartitionName,
-    store::Tip,
-};
+use crate::{record::TopicPartition, source::PartitionName, store::Tip};
 
 /// What broker and database say of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -89,8 +89,7 @@ pub async fn kill_at_every_point(servers: &Servers, rounds: usize, seed: u64) ->
     assert!(fits, "{again} records came again; {put_back} were put back, and the deaths left {left}");
 
     let of = |point| PointFigures { point, kills: kills.iter().filter(|&&killed| killed == point).count() };
-    let figures =
-        Figures {
+    let figures = Figures {
         points: FailPoint::ALL.iter().map(|&point| of(point)).collect(),
         records: expected.records,
         again,

@@ -30,13 +30,15 @@ pub struct Kafka {
     server: Option<Server>,
 }
 
-/// What listeners a broker has beside the plain one.
+/// What a broker has beside the plain listener.
 #[derive(Clone, Copy, Debug, Default)]
 struct More<'a> {
     /// A port for TLS and SASL, and the key for it.
     guarded: Option<(u16, &'a Path)>,
     /// A port of its own, and the port that it tells its clients to come to.
     behind: Option<(u16, u16)>,
+    /// A line of its configuration.
+    setting: &'a str,
 }
 
 /// How to reach a broker's guarded listener: TLS, and SASL by PLAIN or SCRAM-SHA-512.
@@ -71,8 +73,16 @@ impl Kafka {
     /// As for [`Self::start`].
     pub fn start_behind(folder: &Path, proxy: u16) -> Result<(Self, String), ServiceError> {
         let port = free_port().map_err(ServiceError::io("a port for Kafka"))?;
-        let kafka = Self::start_with(folder, More { behind: Some((port, proxy)), guarded: None })?;
+        let kafka = Self::start_with(folder, More { behind: Some((port, proxy)), ..More::default() })?;
         Ok((kafka, format!("127.0.0.1:{port}")))
+    }
+
+    /// [`Self::start`], with another setting of the broker's, such as `group.max.size=1`.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn start_set(folder: &Path, setting: &str) -> Result<Self, ServiceError> {
+        Self::start_with(folder, More { setting, ..More::default() })
     }
 
     /// [`Self::start`], with a second listener that wants TLS and a password.
@@ -104,7 +114,7 @@ impl Kafka {
         process::run("exporting Kafka's certificate", &mut export)?;
 
         let port = free_port().map_err(ServiceError::io("a port for Kafka"))?;
-        let kafka = Self::start_with(folder, More { guarded: Some((port, &store)), behind: None })?;
+        let kafka = Self::start_with(folder, More { guarded: Some((port, &store)), ..More::default() })?;
         Ok((kafka, Guarded { bootstrap: format!("127.0.0.1:{port}"), ca }))
     }
 
@@ -119,6 +129,7 @@ impl Kafka {
         if let Some((_, store)) = more.guarded {
             text.push_str(&guarded_properties(store));
         }
+        text.push_str(more.setting);
         let written = fs::write(&config, text);
         written.map_err(ServiceError::io(format!("writing {}", config.display())))?;
 

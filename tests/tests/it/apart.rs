@@ -20,11 +20,12 @@ struct Consumer<'a> {
     topic: &'a str,
     database: &'a str,
     kafka: &'a str,
+    lanes: usize,
 }
 
 impl Consumer<'_> {
     fn toml(&self, plugin: &Path) -> String {
-        let Self { name, topic, database, kafka } = self;
+        let Self { name, topic, database, kafka, lanes } = self;
         format!(
             r#"
 [[consumer]]
@@ -32,7 +33,7 @@ name = "{name}"
 group = "{name}-{topic}"
 topics = ["{topic}"]
 start = "earliest"
-lanes = 2
+lanes = {lanes}
 database = "{database}"
 kafka = "{kafka}"
 batch = {{ max_records = 500, max_bytes = "1MiB", linger = "5ms" }}
@@ -77,13 +78,15 @@ async fn one_consumer_s_trouble_is_not_the_others() {
     }
     bad.execute("CREATE TABLE rows_homeless (id text PRIMARY KEY, n bigint NOT NULL)").await;
     let (database_proxy, kafka_proxy) = (Proxy::of_database(bad.url()), Proxy::start(broker.bootstrap()));
-    let topics = [broker.topic(2).await, broker.topic(2).await, broker.topic(2).await, broker.topic(2).await];
-    let consumer = |name, topic, database, kafka| Consumer { name, topic, database, kafka }.toml(&plugin.path);
+    let topics = [broker.topic(2).await, broker.topic(2).await, broker.topic(2).await, broker.topic(1).await];
+    let consumer =
+        |name, topic, database, kafka| Consumer { name, topic, database, kafka, lanes: 2 }.toml(&plugin.path);
     let rest = [
         consumer("steady", &topics[0], "main", "main"),
         consumer("homeless", &topics[1], "other", "main"),
         consumer("faraway", &topics[2], "main", "other"),
-        consumer("unruly", &topics[3], "main", "main"),
+        // One lane burns one core, for as long as this test lasts: other tests want some, too.
+        Consumer { name: "unruly", topic: &topics[3], database: "main", kafka: "main", lanes: 1 }.toml(&plugin.path),
         format!("[database.other]\nurl = \"{}\"\n", database_proxy.url(bad.url())),
         // What the broker advertises leads past the proxy: only what asks for brokers goes through it.
         format!("[kafka.other]\n\"bootstrap.servers\" = \"{}\"\n", kafka_proxy.address()),
@@ -119,14 +122,14 @@ async fn one_consumer_s_trouble_is_not_the_others() {
         host.ready().await;
     }
 
-    // A plugin that burns its budget on every record, in all its lanes, for minutes.
+    // A plugin that burns its budget on every record, all the while.
     let before = host.cpu();
     publish(&broker, &topics[3], "loop", 400);
     wait::until("it burns", async || host.cpu() - before, |burnt| *burnt > Duration::from_secs(3)).await;
     for _ in 0..3 {
         goes_on(&mut host, &broker, &good, "steady", &topics[0]).await;
     }
-    assert_eq!(oracle::positions(&good, "unruly", &topics[3], 2).await, [0, 0], "it burns all the while");
+    assert_eq!(oracle::positions(&good, "unruly", &topics[3], 1).await, [0], "it burns all the while");
     let ready = host.get("/readyz").await.unwrap().body;
     assert!(!ready.contains("unruly: consumer: stopped"), "{ready}");
     for database in [&good, &bad] {

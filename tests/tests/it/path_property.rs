@@ -36,7 +36,7 @@ const TOPIC: &str = "events";
 
 /// What is produced: an event of one of a few ids, or something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
+pub(crate) enum Input {
     Event(u8),
     Skip,
     Broken,
@@ -134,7 +134,7 @@ fn produce(broker: &MemoryBroker, partition: i32, input: Input) {
 }
 
 /// A database in a folder of its own, with schema, tables and consumer.
-struct Scene {
+pub(crate) struct Scene {
     _folder: tempfile::TempDir,
     url: String,
     store: Arc<dyn Store>,
@@ -154,10 +154,10 @@ fn registration() -> Registration {
 }
 
 impl Scene {
-    async fn new(partitions: i32, pool: Arc<ComputePool>) -> Self {
+    pub(crate) async fn new(partitions: i32, pool: Arc<ComputePool>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("t.db").display());
-        let database = Database { url: Secret::new(url.clone()), dialect: Dialect::Sqlite };
+        let database = Database::new(Secret::new(url.clone()), Dialect::Sqlite);
         let store = store::open(&database).unwrap();
         assert_eq!(store.migrate().await.unwrap().refusal(), None);
         let mut connection = SqliteConnection::connect(&url).await.unwrap();
@@ -175,6 +175,26 @@ impl Scene {
     }
 
     fn start(&self, member: usize, max_records: usize, store: Arc<dyn Store>) -> Consumer {
+        self.start_with(member, max_records, store, |source| source)
+    }
+
+    /// A member whose source is wrapped up.
+    pub(crate) fn start_on(
+        &self,
+        member: usize,
+        max_records: usize,
+        wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>,
+    ) -> Consumer {
+        self.start_with(member, max_records, Arc::clone(&self.store), wrap)
+    }
+
+    fn start_with(
+        &self,
+        member: usize,
+        max_records: usize,
+        store: Arc<dyn Store>,
+        wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>,
+    ) -> Consumer {
         let parts = Parts {
             config_file: None,
             name: consumer(),
@@ -202,9 +222,36 @@ impl Scene {
         let broker = Arc::clone(&self.broker);
         Consumer::start(parts, |starts| -> Result<_, std::io::Error> {
             let source = MemorySource::new(&broker, CONSUMER, member, 1, Duration::from_secs(60), starts);
-            Ok(Arc::new(source) as Arc<dyn Source>)
+            Ok(wrap(Arc::new(source)))
         })
         .unwrap()
+    }
+
+    /// Publishes.
+    pub(crate) fn produce(&self, partition: i32, input: Input) {
+        produce(&self.broker, partition, input);
+    }
+
+    /// Gives a member every partition.
+    pub(crate) fn assign(&self, member: usize) {
+        self.broker.assign(CONSUMER, member, self.broker.names(TOPIC));
+    }
+
+    /// Waits until this member has consumed everything.
+    pub(crate) async fn until_caught_up(&self, consumer: &Consumer) {
+        until_caught_up([consumer]).await;
+    }
+
+    /// What was applied.
+    pub(crate) async fn ids(&self) -> BTreeSet<String> {
+        let rows = self.rows("SELECT message_id FROM processed_messages").await;
+        rows.into_iter().flatten().collect()
+    }
+
+    /// The sum of all balances.
+    pub(crate) async fn sum(&self) -> i64 {
+        let rows = self.rows("SELECT CAST(sum(total) AS text) FROM balances").await;
+        rows[0][0].parse().unwrap()
     }
 
     /// A life that ends in a crash, or once nothing more comes.
@@ -223,7 +270,7 @@ impl Scene {
         }
         tokio::select! {
             () = faults.crashed.notified() => {}
-            () = until_caught_up(&consumers) => {}
+            () = until_caught_up(consumers.iter()) => {}
         }
         // As a killed process: nothing is drained, committed or given back.
         drop(consumers);
@@ -233,10 +280,10 @@ impl Scene {
         self.broker.deaf_to_commits(false);
     }
 
-    async fn finish(&self, max_records: usize) {
+    pub(crate) async fn finish(&self, max_records: usize) {
         self.broker.assign(CONSUMER, 9, self.broker.names(TOPIC));
         let consumer = self.start(9, max_records, Arc::clone(&self.store));
-        until_caught_up(std::slice::from_ref(&consumer)).await;
+        until_caught_up([&consumer]).await;
         consumer.drain().await;
         assert_eq!(consumer.health().stop_reason(), None);
     }
@@ -253,13 +300,13 @@ fn consumer() -> ConsumerName {
     ConsumerName::new(CONSUMER).unwrap()
 }
 
-async fn until_caught_up(consumers: &[Consumer]) {
+async fn until_caught_up(consumers: impl IntoIterator<Item = &Consumer>) {
+    let consumers: Vec<_> = consumers.into_iter().collect();
     let seen = Mutex::new(0);
     tidegate_tests::wait::until_true("everything is consumed", async || {
         // A member that is told of its partitions only at its next poll is not caught up yet, whatever it says: twice in
         // a row is needed, with polls in between.
-        let caught_up =
-            consumers.iter().all(Consumer::caught_up) && consumers.iter().all(|c| c.health().partitions().0 > 0);
+        let caught_up = consumers.iter().all(|c| c.caught_up() && c.health().partitions().0 > 0);
         let mut seen = seen.lock().unwrap();
         *seen = if caught_up { *seen + 1 } else { 0 };
         *seen >= 2

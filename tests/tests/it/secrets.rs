@@ -8,7 +8,17 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tidegate_tests::{Database, host, http, kafka, postgres, services::free_port, wait, workload::SETTLEMENTS};
+use tidegate::fail_point::{Action, FailPoint};
+use tidegate_tests::{
+    Database,
+    host::{self, Armed, HostProcess, WORDS},
+    http, kafka, postgres,
+    services::free_port,
+    wait,
+    workload::{SETTLEMENTS, Workload},
+};
+
+use crate::payments::Payments;
 
 /// In every secret, and in nothing else.
 const CANARY: &str = "c4nary";
@@ -268,6 +278,33 @@ async fn a_running_host_shows_no_secret() {
         assert_silent(what, text);
     }
     forget(&database, &role).await;
+}
+
+/// A bug's own words may hold what was at hand. Wherever it strikes, the host says where, stops loudly and keeps them back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_shows_no_secret_and_is_noticed_at_once() {
+    let payments = Payments::new(kafka(), postgres().await, 2).await;
+    let events = Workload { messages: 600, seed: 52 }.events();
+    let places = [
+        (FailPoint::Polled, "the first half of lane"),
+        (FailPoint::AfterCommit, "the second half of lane"),
+        (FailPoint::OffsetsCommitted, "the thread that serves the group"),
+    ];
+    for ((point, what), events) in places.into_iter().zip(events.chunks(200)) {
+        payments.publish(events);
+        let armed = Armed { point, hit: 1, action: Action::Panic };
+        let mut host = HostProcess::start_armed(point.name(), &payments.setup(), armed);
+        // Nothing runs any more: the process ends, for its supervisor to start another one.
+        assert_eq!(host.wait().code(), Some(1), "{}", host.log());
+        let log = host.log();
+        assert!(log.contains("a bug in tidegate: thread ") && log.contains("its words are kept back"), "{log}");
+        assert!(log.contains(&format!("stopped: {what}")) && log.contains("died of a bug in tidegate"), "{log}");
+        assert!(WORDS.contains(CANARY));
+        assert_silent("a panic", &log);
+    }
+    payments.run_to_the_end().await;
+    let deaths = i64::try_from(places.len()).unwrap();
+    payments.assert_each_applied_once_and_little_came_again(&events, Some(deaths)).await;
 }
 
 /// Whatever becomes of the test.

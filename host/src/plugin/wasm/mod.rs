@@ -29,8 +29,8 @@ use instance::{WasmInstance, WasmPlugin};
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-use super::{Description, Plugin, PluginError, pool::panic_text};
-use crate::config;
+use super::{Description, Plugin, PluginError};
+use crate::{config, panics};
 
 /// The largest plugin file: an interpreter with its library takes some 20 MB.
 const FILE_LIMIT: u64 = 256 << 20;
@@ -138,7 +138,7 @@ impl Runtime {
         let compiled = match compiled {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(error)) => return Err(file.refuse(format!("cannot be compiled: {error:#}"))),
-            Err(panic) => return Err(file.refuse(format!("broke the compiler: {}", panic_text(panic.as_ref())))),
+            Err(panic) => return Err(file.refuse(format!("broke the compiler: {}", panics::words(panic.as_ref())))),
         };
         if let Some(cache) = &self.cache
             && let Err(error) = cache.put(digest, &compiled)
