@@ -1,5 +1,5 @@
 //! Churn: every second a host joins, leaves, is killed, falls asleep for longer than its group waits, or wakes up as a zombie
-//! with a batch in hand. However they come and go, each record is delivered to the database once.
+//! with a batch in hand. However they come and go, each record is applied once, and few come again.
 
 use std::{collections::BTreeMap, sync::Arc};
 
