@@ -25,6 +25,7 @@ for group in "$@"; do
         { has initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; } || lacks postgresql
         { has java && java_is_new_enough; } || lacks default-jre-headless
         has mvn || lacks maven
+        has docker-registry || lacks docker-registry
         ;;
     *)
         echo "require.sh: unknown group '$group' (build, services)" >&2
@@ -44,7 +45,7 @@ if [ -n "$missing" ]; then
         echo "missing packages. On Debian or Ubuntu:" >&2
         echo "    sudo apt-get install$missing" >&2
         echo "(elsewhere: a C and C++ compiler, make, pkg-config, OpenSSL and zlib with headers;" >&2
-        echo "for the tests PostgreSQL's server, Java 17 or newer and Maven, or KAFKA_BOOTSTRAP and DATABASE_URL set)" >&2
+        echo "for the tests a Docker registry, PostgreSQL's server, Java 17 or newer and Maven, or KAFKA_BOOTSTRAP and DATABASE_URL set)" >&2
         exit 3
     fi
 fi

@@ -16,6 +16,7 @@ pub mod http;
 pub mod mutations;
 pub mod oracle;
 pub mod payments;
+pub mod plugin_command;
 mod produce;
 pub mod servers;
 pub mod services;

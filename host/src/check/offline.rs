@@ -61,7 +61,7 @@ fn check_plugin(consumer: &Consumer, report: &mut Report, load: &Load<'_>) -> Op
         report.unknown(Danger::NotDeterministic);
         report.unknown(Danger::PositionAsKey);
     };
-    if !path.is_file() {
+    if !consumer.plugin.is_remote() && !path.is_file() {
         let help = "`tidegate plugin build DIR` makes it from source; a relative path starts at the configuration file's folder";
         report.add(Mark::Error, name, "plugin", format!("there is no file {}", path.display()), Some(help.to_owned()));
         unprobed(report);

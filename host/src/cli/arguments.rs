@@ -53,7 +53,7 @@ pub enum Command {
     /// Run the consumers of the configuration until SIGTERM or Ctrl-C
     ///
     /// The first signal drains: finish the batches at hand, commit, leave the group, exit 0. A second one forces.
-    Run,
+    Run(RunOptions),
     /// Look for mistakes and danger signs before anything runs
     ///
     /// Offline: the configuration, the plugins, what they write, what each target promises.
@@ -77,6 +77,30 @@ pub enum Command {
     /// Work with plugins
     #[command(subcommand)]
     Plugin(super::plugin::arguments::PluginCommand),
+}
+
+/// Options of `tidegate run`.
+#[derive(Debug, clap::Args)]
+pub struct RunOptions {
+    /// Only show what would become of the messages in the topics: joins no group, asks no database, writes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// With --dry-run: only this consumer
+    #[arg(long, value_name = "NAME", requires = "dry_run")]
+    pub consumer: Option<String>,
+
+    /// With --dry-run: so many messages at most
+    #[arg(long, value_name = "N", requires = "dry_run")]
+    pub max: Option<u64>,
+
+    /// With --dry-run: where to begin: oldest, 2026-01-31T00:00:00Z, or -2h for two hours ago [default: oldest]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, requires = "dry_run")]
+    pub from: Option<String>,
+
+    /// With --dry-run: print one JSON object per message
+    #[arg(long, requires = "dry_run")]
+    pub json: bool,
 }
 
 /// Options of `tidegate check`.

@@ -29,7 +29,10 @@ pub(super) fn run(arguments: &Arguments, options: &CheckOptions) -> Exit {
         return Exit::Invalid;
     }
     let mut report = Report::of(&loaded.warnings);
-    let runtime = match Runtime::new(None) {
+    // Only where a plugin has to be fetched: the folder is the service's own, and may be another user's.
+    let remote = loaded.config.consumers.iter().any(|consumer| consumer.plugin.is_remote());
+    let cache = loaded.config.plugin_cache.as_deref().filter(|_| remote);
+    let runtime = match Runtime::new(cache) {
         Ok(runtime) => runtime,
         Err(error) => {
             complain(&format!("cannot start the plugin runtime: {error}"));

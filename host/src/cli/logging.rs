@@ -27,7 +27,7 @@ pub(crate) fn with_quiet(filter: EnvFilter) -> EnvFilter {
 /// # Errors
 /// Where `--log` is no filter.
 pub(super) fn start(arguments: &Arguments, log: &Log) -> Result<(), String> {
-    let quiet = !matches!(arguments.command, Command::Run);
+    let quiet = !matches!(&arguments.command, Command::Run(options) if !options.dry_run);
     let text = match &arguments.log {
         Some(filter) => filter,
         None if quiet => "warn",

@@ -4,9 +4,11 @@ mod arguments;
 mod check;
 mod console;
 mod consumers;
+mod dry_run;
 pub(crate) mod logging;
 mod migrate;
 mod plugin;
+mod reading;
 mod run;
 mod seek;
 mod status;
@@ -58,7 +60,7 @@ pub fn main() -> ExitCode {
     crate::panics::watch();
     let arguments = Arguments::parse();
     let exit = match &arguments.command {
-        Command::Run => run::run(&arguments),
+        Command::Run(options) => run::run(&arguments, options),
         Command::Check(options) => check::run(&arguments, options),
         Command::Migrate(options) => migrate::run(&arguments, options),
         Command::Status(options) => status::run(&arguments, options),

@@ -4,7 +4,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
     Arguments, Exit,
+    arguments::RunOptions,
     console::{block_on, complain, configuration},
+    dry_run,
 };
 use crate::{
     app::{App, Fault},
@@ -13,12 +15,13 @@ use crate::{
     http::{Server, View, load_tls},
 };
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &Arguments, options: &RunOptions) -> Exit {
     if let Err(why) = fail_point::arm() {
         complain(&why);
         return Exit::Invalid;
     }
     match configuration(arguments) {
+        Ok((config, _)) if options.dry_run => dry_run::run(&config, options),
         Ok((config, warnings)) => block_on(serve(config, warnings)),
         Err(exit) => exit,
     }

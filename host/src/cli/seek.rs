@@ -2,19 +2,17 @@
 
 mod table;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use serde_json::{Value, json};
 
 use super::{
     Arguments, Exit,
     arguments::SeekOptions,
     console::{answer, block_on, complain, configuration, database_failed},
+    reading,
 };
 use crate::{
-    config::{self, Config},
+    config::Config,
     identity::ConsumerName,
-    instant::{Finer, parse_instant},
     merge::{TargetClass, classify},
     seek::{self, Done, Prepared, Seek, SeekError, To},
     store::SeekNote,
@@ -85,14 +83,7 @@ fn wanted(options: &SeekOptions) -> Result<(Seek, String), String> {
 
 /// Milliseconds since the epoch: RFC 3339, or so long ago ("-2h").
 fn time(text: &str) -> Result<i64, String> {
-    if let Some(ago) = text.strip_prefix('-') {
-        let ago = config::parse_duration(ago).map_err(|why| format!("--time: \"{text}\" {why}"))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        return Ok(i64::try_from(now.saturating_sub(ago).as_millis()).unwrap_or(i64::MAX));
-    }
-    let us =
-        parse_instant(text, Finer::Cut).map_err(|why| format!("--time: \"{text}\" {why}; or -2h for so long ago"))?;
-    Ok(us.div_euclid(1_000))
+    reading::milliseconds(text).map_err(|why| format!("--time: \"{text}\" {why}"))
 }
 
 /// `user@machine`, as far as the environment says.

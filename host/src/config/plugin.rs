@@ -8,8 +8,9 @@ use super::{
     Plugin, PluginLimits,
     document::{Node, Value},
     schema,
-    section::Section,
+    section::{Placed, Section},
 };
+use crate::plugin::distribution::{PublicKey, Reference};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -19,15 +20,55 @@ pub(super) fn read(consumer: &Section<'_>) -> Plugin {
     consumer.missing("plugin", "add [consumer.plugin] with path = \"FILE.wasm\": the business rules");
     let Some(section) = consumer.section("plugin", &schema::PLUGIN) else {
         let settings = Json::Object(Map::new());
-        return Plugin { path: PathBuf::new(), sha256: None, limits: PluginLimits::default(), settings };
+        return Plugin {
+            path: PathBuf::new(),
+            sha256: None,
+            signed_by: Vec::new(),
+            limits: PluginLimits::default(),
+            settings,
+        };
     };
     let path = section.required_text("path", "the plugin's component: path = \"plugins/NAME.wasm\"");
     Plugin {
-        path: path.map(|path| section.reading.resolve(&path.place, &path.value)).unwrap_or_default(),
+        path: path.map(|path| place(&section, &path)).unwrap_or_default(),
         sha256: digest(&section),
+        signed_by: signed_by(&section),
         limits: limits(&section),
         settings: settings(&section),
     }
+}
+
+/// A file, or a place in a registry.
+fn place(section: &Section<'_>, path: &Placed) -> PathBuf {
+    match Reference::parse(&path.value) {
+        Ok(None) => section.reading.resolve(&path.place, &path.value),
+        Ok(Some(reference)) => {
+            if reference.digest().is_none() {
+                let message = format!("{reference} is a tag, which may be moved to another plugin at any time");
+                let help =
+                    "pin what you have tested: oci://HOST/NAME@sha256:DIGEST, as `tidegate plugin push` prints it";
+                section.reading.warning("bare-tag", &path.place, &section.at("path"), &message, Some(help));
+            }
+            PathBuf::from(&path.value)
+        }
+        Err(why) => {
+            section.error("bad-value", &path.place, "path", format!("{} {why}", path.shown()), "or give a file");
+            PathBuf::new()
+        }
+    }
+}
+
+fn signed_by(section: &Section<'_>) -> Vec<PublicKey> {
+    let texts = section.texts("signed_by");
+    let key = |text: &Placed| match PublicKey::parse(&text.value) {
+        Some(key) => Some(key),
+        None => {
+            let help = "32 bytes in base64, as `tidegate plugin sign` prints them";
+            section.error("bad-value", &text.place, "signed_by", format!("{} is no public key", text.shown()), help);
+            None
+        }
+    };
+    texts.iter().filter_map(key).collect()
 }
 
 fn digest(section: &Section<'_>) -> Option<[u8; 32]> {

@@ -57,7 +57,8 @@ pub(super) static TOPIC: Section = Section { name: "a topic", keys: &["name", "s
 pub(super) static BATCH: Section = Section { name: "batch", keys: &["max_records", "max_bytes", "linger"] };
 pub(super) static LEDGER: Section =
     Section { name: "ledger", keys: &["retention", "replay_window", "older_than_retention"] };
-pub(super) static PLUGIN: Section = Section { name: "plugin", keys: &["path", "sha256", "limits", "settings"] };
+pub(super) static PLUGIN: Section =
+    Section { name: "plugin", keys: &["path", "sha256", "signed_by", "limits", "settings"] };
 pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &["memory", "cpu_base", "cpu_per_event", "changes_per_event", "output_per_event", "log_bytes"],

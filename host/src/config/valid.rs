@@ -251,14 +251,24 @@ pub enum Tombstones {
 /// A consumer's plugin.
 #[derive(Clone)]
 pub struct Plugin {
-    /// The component's file. Loading has put the configuration file's folder before a relative one.
+    /// The component's file, or `oci://…`. Loading has put the configuration file's folder before a relative one.
     pub path: PathBuf,
     /// The pinned digest.
     pub sha256: Option<[u8; 32]>,
+    /// Ed25519 keys, one of which must have signed it; none = nobody asks.
+    pub signed_by: Vec<crate::plugin::distribution::PublicKey>,
     /// What it may use.
     pub limits: PluginLimits,
     /// Given to `configure` as JSON. May come from environment variables: `Debug` does not show it.
     pub settings: serde_json::Value,
+}
+
+impl Plugin {
+    /// Whether it comes from a registry: its path is no file's.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.path.to_str().is_some_and(|path| path.starts_with(crate::plugin::distribution::SCHEME))
+    }
 }
 
 impl fmt::Debug for Plugin {

@@ -195,6 +195,14 @@ pub enum PluginError {
         /// What is wrong and what to do.
         message: String,
     },
+    /// The plugin is in a registry that does not answer, and was not fetched before.
+    #[error("plugin {path} cannot be fetched, and was not fetched before: {message}")]
+    Unreachable {
+        /// Where it is.
+        path: String,
+        /// The client's words.
+        message: String,
+    },
     /// So many records of one batch break the plugin that the plugin is what is broken.
     #[error(
         "plugin {plugin} breaks on {broken} records of one batch of {batch}, more than the {allowed} that are taken for \
@@ -235,7 +243,7 @@ impl PluginError {
                     Class::Fatal
                 }
             }
-            Self::WallClock { .. } | Self::Instance { .. } => Class::Transient,
+            Self::WallClock { .. } | Self::Instance { .. } | Self::Unreachable { .. } => Class::Transient,
             Self::NotGranted { .. }
             | Self::Settings { .. }
             | Self::Load { .. }
@@ -257,6 +265,7 @@ impl PluginError {
             Self::NotGranted { .. } => "plugin-not-granted",
             Self::Settings { .. } => "plugin-settings",
             Self::Load { .. } => "plugin-load",
+            Self::Unreachable { .. } => "plugin-unreachable",
             Self::Broken { .. } => "plugin-broken",
             Self::Host { .. } => "plugin-host",
         }

@@ -7,6 +7,7 @@
 pub mod anatomy;
 pub mod build;
 pub mod cases;
+pub mod distribution;
 mod error;
 mod evaluate;
 pub mod examine;
@@ -14,17 +15,21 @@ mod instant;
 pub mod metamorphic;
 pub mod native;
 mod pool;
+pub mod redact;
 pub mod scaffold;
 mod wasm;
 
 use bytes::Bytes;
 pub use error::{Entry, Limit, PluginError};
-use evaluate::granted_columns;
 pub use evaluate::{EvaluateContext, evaluate};
+pub(crate) use evaluate::{bears_position, granted_columns};
 pub use pool::{ComputePool, Pending};
 pub use wasm::Runtime;
 
 use crate::{record::Header, value::Value};
+
+/// The largest plugin file: an interpreter with its library takes some 20 MB.
+const FILE_LIMIT: u64 = 256 << 20;
 
 /// What a plugin says of itself: `describe`'s JSON.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]

@@ -9,12 +9,14 @@ mod guard;
 mod kafka;
 mod postgres;
 mod process;
+mod registry;
 
 pub use folder::{Folder, checkout};
 pub use guard::{DeadMan, signal};
 pub use kafka::{Guarded, Kafka};
 pub use postgres::{Durability, Postgres, Shape};
 pub use process::free_port;
+pub use registry::Registry;
 
 /// Why a service is not there. The text ends with what to do.
 #[derive(Debug, thiserror::Error)]

@@ -127,6 +127,7 @@ impl<D: Sql> Scene<D> {
             plugin: Plugin {
                 path: PathBuf::from("closures"),
                 sha256: None,
+                signed_by: Vec::new(),
                 limits: PluginLimits::default(),
                 settings: serde_json::Value::Null,
             },

@@ -39,6 +39,8 @@ mod licences;
 mod merge_property;
 mod no_connections;
 mod path_property;
+mod plugin_commands;
+mod plugin_registry;
 mod postgres_store;
 mod promotion;
 mod recovery;

@@ -22,6 +22,40 @@ pub enum PluginCommand {
     /// A case is a file: an input, and what the plugin shall say of it. Each runs alone in fresh instances, twice, and all of
     /// them in one batch.
     Test(TestOptions),
+    /// Build a plugin and run its cases at every save, and show what has changed
+    ///
+    /// Until Ctrl-C.
+    Dev {
+        /// The plugin's folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Make cases of real messages, with what the plugin says of them now
+    ///
+    /// Reads the consumer's topics without joining its group; writes nothing but the cases.
+    Capture(CaptureOptions),
+    /// Sign a component: writes FILE.sig beside it
+    Sign {
+        /// The component
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+
+        /// An Ed25519 private key in PEM, as `openssl genpkey -algorithm ed25519` makes it
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+    },
+    /// Put a component into an OCI registry, with the signatures beside it
+    ///
+    /// Credentials are those of `docker login`: $DOCKER_CONFIG/config.json, or ~/.docker/config.json.
+    Push {
+        /// The component
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+
+        /// Where to: oci://HOST/NAME:TAG
+        #[arg(value_name = "REFERENCE")]
+        reference: String,
+    },
     /// Show what a component is: contract, imports, what it writes
     Inspect {
         /// The component
@@ -89,4 +123,28 @@ pub struct PluginCheckOptions {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `tidegate plugin capture`.
+#[derive(Debug, clap::Args)]
+pub struct CaptureOptions {
+    /// Whose messages
+    #[arg(long, value_name = "NAME")]
+    pub consumer: String,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub max: usize,
+
+    /// Where to begin: oldest, 2026-01-31T00:00:00Z, or -2h for two hours ago [default: the newest ones]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+
+    /// Fields to leave out: customer.email, items[].name, card.*; @key, @header:NAME, @settings
+    #[arg(long, value_name = "FIELD,…", value_delimiter = ',')]
+    pub redact: Vec<String>,
+
+    /// Where to put the cases
+    #[arg(long, value_name = "DIR", default_value = "cases")]
+    pub cases: PathBuf,
 }

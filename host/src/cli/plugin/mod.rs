@@ -1,10 +1,13 @@
 //! `tidegate plugin …`.
 
 pub(super) mod arguments;
+mod capture;
 mod check;
+mod dev;
 mod inspect;
 mod new;
 mod paint;
+mod publish;
 mod subject;
 mod test;
 
@@ -31,6 +34,10 @@ pub(super) fn run(arguments: &Arguments, command: &PluginCommand) -> Exit {
             }
         },
         PluginCommand::Test(options) => test::run(options),
+        PluginCommand::Dev { folder } => dev::run(folder),
+        PluginCommand::Capture(options) => capture::run(arguments, options),
+        PluginCommand::Sign { file, key } => publish::sign(file, key),
+        PluginCommand::Push { file, reference } => publish::push(file, reference),
         PluginCommand::Inspect { file, json } => inspect::run(file, *json),
         PluginCommand::Check(options) => check::run(arguments, options),
     }

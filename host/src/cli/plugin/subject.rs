@@ -46,6 +46,7 @@ impl Subject {
         runtime.load(&config::Plugin {
             path: self.file.clone(),
             sha256: Some(self.sha256),
+            signed_by: Vec::new(),
             limits,
             settings: settings.clone(),
         })

@@ -41,8 +41,9 @@ use bytes::Bytes;
 pub use compare::Difference;
 pub use folder::{CasesError, beside, read_folder, update};
 pub use parse::parse;
-pub use render::{render_answer, render_input};
+pub use render::{operation_word, render_answer, render_input};
 pub use run::{CaseReport, Finding, Load, Report, run, run_folder};
+pub use value::show as render_value;
 
 use crate::{config::Payload, merge::Operation, record::Header, value::Value};
 

@@ -50,14 +50,19 @@ fn write_some(text: &mut String, key: &str, value: Option<&str>) {
     }
 }
 
-fn write_change(text: &mut String, change: &RowChange) {
-    begin(text, "[[change]]");
-    let operation = match change.operation {
+/// What a case calls an operation.
+#[must_use]
+pub fn operation_word(operation: Operation) -> &'static str {
+    match operation {
         Operation::Upsert => "upsert",
         Operation::Update => "update",
         Operation::Delete => "delete",
-    };
-    let _ = writeln!(text, "{operation} = {}", value::text(&change.target));
+    }
+}
+
+fn write_change(text: &mut String, change: &RowChange) {
+    begin(text, "[[change]]");
+    let _ = writeln!(text, "{} = {}", operation_word(change.operation), value::text(&change.target));
     if change.row.is_empty() {
         text.push_str("row = {}\n");
     }

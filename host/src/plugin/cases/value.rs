@@ -12,7 +12,8 @@ use crate::{
 const TOML_TIMES: std::ops::Range<i64> = -62_135_596_800_000_000..253_402_214_400_000_000;
 
 /// As one line of TOML's right side; only text with line breaks has more.
-pub(super) fn show(value: &Value) -> String {
+#[must_use]
+pub fn show(value: &Value) -> String {
     match value {
         Value::Null => "{ null = true }".to_owned(),
         Value::Boolean(value) => value.to_string(),

@@ -80,7 +80,7 @@ fn resolve_one(shape: &Shape, targets: &[TargetSpec]) -> Result<Resolved, String
 }
 
 /// The columns of a shape: all that are granted; for a delete the key, and the guard's column.
-pub(in crate::plugin) fn granted(spec: &TargetSpec, operation: Operation) -> Vec<&str> {
+pub(crate) fn granted(spec: &TargetSpec, operation: Operation) -> Vec<&str> {
     let name = |&column: &usize| spec.columns[column].name.as_str();
     if operation != Operation::Delete {
         return spec.columns.iter().map(|column| column.name.as_str()).collect();

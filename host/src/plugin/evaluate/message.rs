@@ -67,7 +67,7 @@ fn message(record: &Record, source: &Arc<str>, context: &EvaluateContext) -> Res
 /// Whether a header says where the record came from. Mirrors, retry topics and dead-letter publishers write such headers
 /// (`kafka_dlt-original-offset`, `__connect.errors.partition`): a key made from one would change with every
 /// re-publication. Judged by the words of the name, so that CloudEvents' `partitionkey` stays.
-fn bears_position(header: &Header) -> bool {
+pub(crate) fn bears_position(header: &Header) -> bool {
     let mut word = String::new();
     let mut last = '-';
     for c in header.name.chars().chain(['-']) {

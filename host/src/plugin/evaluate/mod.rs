@@ -10,8 +10,9 @@ mod message;
 
 pub use context::EvaluateContext;
 use grant::Resolved;
-pub(super) use grant::granted as granted_columns;
+pub(crate) use grant::granted as granted_columns;
 use message::Prepared;
+pub(crate) use message::bears_position;
 
 use super::{Accepted, ComputeResult, Computed, Entry, Limit, Message, Plugin, PluginError};
 use crate::{

@@ -14,6 +14,8 @@ use std::{
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
+use super::private::{make_private, private_file};
+
 /// The folder, once it has been seen to be private.
 pub(super) struct Cache {
     folder: PathBuf,
@@ -67,38 +69,6 @@ impl Cache {
         drop(file);
         fs::rename(&temporary, self.file(digest))
     }
-}
-
-#[cfg(unix)]
-fn make_private(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let seen = fs::symlink_metadata(folder)?;
-    // Who owns what this process makes is who this process is.
-    let probe = folder.join(format!("{}.{:?}.probe", std::process::id(), std::thread::current().id()));
-    let owner = private_file(&probe)?.metadata()?.uid();
-    fs::remove_file(&probe)?;
-    if !seen.is_dir() || seen.uid() != owner || seen.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "the folder for compiled plugins must be this user's alone: chmod 700 it, or remove it",
-        ));
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn make_private(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
-}
-
-fn private_file(path: &Path) -> io::Result<fs::File> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 #[cfg(all(test, unix))]

@@ -13,13 +13,14 @@ mod cpu;
 mod engine;
 mod imports;
 mod instance;
+pub(super) mod private;
 mod wasi;
 
 use std::{
     collections::HashMap,
     fmt, fs,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -29,17 +30,16 @@ use instance::{WasmInstance, WasmPlugin};
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-use super::{Description, Plugin, PluginError};
+use super::{Description, FILE_LIMIT, Plugin, PluginError, distribution};
 use crate::{config, panics};
-
-/// The largest plugin file: an interpreter with its library takes some 20 MB.
-const FILE_LIMIT: u64 = 256 << 20;
 
 /// Compiles and keeps plugins.
 pub struct Runtime {
     engine: Engine,
     compiled: Mutex<HashMap<[u8; 32], bindings::PluginPre<State>>>,
     cache: Option<Cache>,
+    /// Where plugins of registries are kept, and compiled code.
+    folder: Option<PathBuf>,
 }
 
 impl fmt::Debug for Runtime {
@@ -57,6 +57,7 @@ impl Runtime {
     pub fn new(cache: Option<&Path>) -> Result<Self, PluginError> {
         let host = |error: wasmtime::Error| PluginError::Host { message: format!("the plugin engine: {error:#}") };
         let engine = engine::engine().map_err(host)?;
+        let folder = cache.map(Path::to_owned);
         let cache = cache.and_then(|folder| match Cache::open(folder, &engine) {
             Ok(cache) => Some(cache),
             Err(error) => {
@@ -64,7 +65,7 @@ impl Runtime {
                 None
             }
         });
-        Ok(Self { engine, compiled: Mutex::default(), cache })
+        Ok(Self { engine, compiled: Mutex::default(), cache, folder })
     }
 
     /// Reads, checks, compiles and configures a plugin. Takes long where it has to be compiled (a Rust plugin 0.2 s, an
@@ -75,8 +76,11 @@ impl Runtime {
     /// otherwise what its `describe` or `configure` does wrong.
     pub fn load(&self, plugin: &config::Plugin) -> Result<Arc<dyn Plugin>, PluginError> {
         let file = Loading { path: plugin.path.display().to_string() };
-        let bytes = file.read(&plugin.path)?;
+        let local = distribution::local(plugin, self.folder.as_deref())?;
+        let bytes = file.read(&local.file)?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        // Of what was read, and not of the file, which may be another one by now.
+        local.check(&digest).map_err(|why| file.refuse(why))?;
         file.check_pin(&digest, plugin.sha256.as_ref())?;
         let compiled = self.compiled(&file, &bytes, digest)?;
 

@@ -1,6 +1,6 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
-//! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `aside` asks what must not wait behind a
+//! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics without it, `aside` asks what must not wait behind a
 //! fetch, `context` answers rebalances, `commits` decides what
 //! to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it is gone,
 //! `properties` pins what safety needs.
@@ -10,6 +10,7 @@ mod budget;
 mod commits;
 mod context;
 mod ends;
+mod glance;
 mod learnt;
 mod missing;
 mod outside;
@@ -25,6 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use glance::{Begin, Glance, Seen};
 pub use outside::{Member, Outside};
 pub use properties::{ClientOptions, client_config};
 use rdkafka::{

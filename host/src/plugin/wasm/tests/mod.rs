@@ -89,6 +89,7 @@ impl Guest {
         Runtime::new(None).unwrap().load(&config::Plugin {
             path: file.path.clone(),
             sha256: None,
+            signed_by: Vec::new(),
             limits: self.limits,
             settings: self.settings.clone(),
         })
@@ -114,6 +115,7 @@ impl File {
         Runtime::new(None).unwrap().load(&config::Plugin {
             path: self.path.clone(),
             sha256,
+            signed_by: Vec::new(),
             limits,
             settings: serde_json::Value::Null,
         })
