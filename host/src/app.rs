@@ -1,6 +1,7 @@
 //! The application: a validated configuration becomes consumers that run, each failing alone. The binary, the demo and
 //! the tests only start it, look at it and drain it.
 
+mod admission;
 mod control;
 mod launch;
 mod start_error;
@@ -16,6 +17,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     config,
     health::{ConsumerHealth, ConsumerReport, Health},
+    key_gate::Acceptance,
     metrics::Metrics,
     pipeline::Consumer,
     plugin::{ComputePool, Plugin, PluginError, Runtime},
@@ -47,8 +49,17 @@ impl App {
     /// # Errors
     /// Where the plugin engine does not run on this machine, or the system gives no threads.
     pub fn start(config: config::Config) -> Result<Self, StartError> {
+        Self::start_accepting(config, vec![])
+    }
+
+    /// As [`start`](App::start), with an operator's words that consumers' keys may change.
+    ///
+    /// # Errors
+    /// As [`start`](App::start).
+    pub fn start_accepting(config: config::Config, accepted: Vec<Acceptance>) -> Result<Self, StartError> {
         let runtime = Runtime::new(config.plugin_cache.as_deref())?;
-        Self::start_with(config, Arc::new(move |consumer: &config::Consumer| runtime.load(&consumer.plugin)))
+        let plugins = Arc::new(move |consumer: &config::Consumer| runtime.load(&consumer.plugin));
+        Self::start_with(config, plugins, accepted)
     }
 
     /// Starts every consumer. Returns at once: what keeps a consumer from starting is in [`health`](App::health); what
@@ -56,7 +67,12 @@ impl App {
     ///
     /// # Errors
     /// Where the system gives no threads for computing.
-    pub fn start_with(config: config::Config, plugins: Arc<PluginLoader>) -> Result<Self, StartError> {
+    pub fn start_with(
+        config: config::Config,
+        plugins: Arc<PluginLoader>,
+        accepted: Vec<Acceptance>,
+    ) -> Result<Self, StartError> {
+        let acceptances = Arc::new(Mutex::new(accepted));
         let metrics = Arc::new(Metrics::new());
         let (drain, draining) = watch::channel(false);
         let config = Arc::new(config);
@@ -84,6 +100,7 @@ impl App {
                 consumer: Arc::default(),
                 fault: Arc::default(),
                 plugin: tokio::sync::OnceCell::new(),
+                acceptances: Arc::clone(&acceptances),
                 draining: draining.clone(),
             };
             slots.push(Slot {

@@ -14,6 +14,7 @@ pub mod health;
 pub mod http;
 pub mod identity;
 mod instant;
+pub mod key_gate;
 pub mod merge;
 pub mod metrics;
 mod outage;

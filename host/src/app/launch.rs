@@ -8,17 +8,18 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{PluginLoader, StartError, control::Stage, locked, start_error::Fault};
+use super::{PluginLoader, StartError, admission::Gate, control::Stage, locked, start_error::Fault};
 use crate::{
     check,
     class::Class,
     config::{self, KafkaCluster},
     health::ConsumerHealth,
+    key_gate::Acceptance,
     merge::{self, Target},
     metrics::ConsumerMetrics,
     outage::Outages,
     panics,
-    pipeline::{Consumer, Parts},
+    pipeline::{Consumer, Parts, Rules},
     plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError},
     source::{
         PartitionName, Source,
@@ -44,6 +45,8 @@ pub(super) struct Launch {
     pub(super) fault: Arc<Mutex<Option<Fault>>>,
     /// Compiled once, however often the start is tried.
     pub(super) plugin: tokio::sync::OnceCell<Arc<dyn Plugin>>,
+    /// An operator's words that keys may change.
+    pub(super) acceptances: Arc<Mutex<Vec<Acceptance>>>,
     pub(super) draining: watch::Receiver<bool>,
 }
 
@@ -138,15 +141,23 @@ impl Launch {
         }
         let plugin = self.load_plugin().await?;
         ungranted(plugin.description(), &targets)?;
+        let context = EvaluateContext::of(settings);
+        let gate = Gate {
+            store: store.as_ref(),
+            consumer: &settings.name,
+            config_file: self.config.file.as_deref(),
+            acceptances: &self.acceptances,
+        };
+        let admitted = gate.admit(&plugin, &context).await?;
         self.ask_for_topics(cluster).await?;
         let registration = Registration {
             name: settings.name.clone(),
             group: settings.group.clone(),
-            key_version: plugin.description().key_version,
+            key_version: admitted.key_version,
             plugin_digest: plugin.digest(),
             started_from: serde_json::json!({ "start": start_text(settings.start) }),
         };
-        // Invariant 10: one active key version per consumer.
+        // Invariant 10: one active key version per consumer. Another host may have raised it a moment ago.
         let row = store.register_consumer(&registration).await?;
         if let Some(refusal) = row.refusal(registration.key_version) {
             return Err(refused(refusal));
@@ -160,10 +171,15 @@ impl Launch {
             lanes: settings.lanes,
             limits: settings.batch,
             drain_deadline: settings.revoke_deadline,
-            applier: Arc::new(Applier::new(settings.name.clone(), targets.into(), policy)),
+            rules: Rules {
+                applier: Applier::new(settings.name.clone(), targets.into(), policy),
+                plugin,
+                context,
+                key_version: admitted.key_version,
+            },
+            key_samples: settings.key_samples,
+            samples_known: admitted.samples,
             store,
-            plugin,
-            context: Arc::new(EvaluateContext::of(settings)),
             pool: Arc::clone(&self.pool),
             paused: self.paused.clone(),
             health: Arc::clone(&self.health),

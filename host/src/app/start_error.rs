@@ -6,6 +6,7 @@ use crate::{
     check::danger::Danger,
     class::Class,
     identity::ConsumerName,
+    key_gate::Refusal,
     plugin::PluginError,
     source::SourceError,
     store::{Statement, StoreError},
@@ -60,6 +61,9 @@ pub enum StartError {
     /// None of the consumer's topics is there; each with the way out.
     #[error("{}", .0.join("; "))]
     NoTopic(Vec<String>),
+    /// The plugin's keys are not the ledger's.
+    #[error("{0}")]
+    Keys(Box<Refusal>),
     /// The plugin.
     #[error("{0}")]
     Plugin(#[from] PluginError),
@@ -88,6 +92,7 @@ impl StartError {
             Self::Source(error) => error.class(),
             Self::Away { .. } | Self::NoTopic(_) => Class::Transient,
             Self::NoSuch { .. }
+            | Self::Keys(_)
             | Self::Refused { .. }
             | Self::Rights { .. }
             | Self::Targets(_)

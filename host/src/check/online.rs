@@ -15,7 +15,9 @@ use super::{
 use crate::{
     class::Class,
     config::{Config, Consumer},
+    key_gate,
     merge::{ColumnType, FaultKind, Guard, TableName, Target, TargetFault, check_together, resolve},
+    plugin::EvaluateContext,
     store::{self, SchemaState, Statement, Store, StoreError},
 };
 
@@ -174,9 +176,17 @@ async fn key_version(
         report.unknown(Danger::KeysChanged);
         return Ok(());
     };
-    for status in store.status(Some(&consumer.name)).await? {
-        if let Some(refusal) = status.consumer.refusal(plugin.description().key_version) {
-            report.found(Danger::KeysChanged, consumer.name.as_str(), "plugin", refusal);
+    let about = consumer.name.as_str();
+    let Some(state) = store.key_state(&consumer.name).await? else { return Ok(()) };
+    let context = EvaluateContext::of(consumer);
+    match key_gate::compare(plugin.as_ref(), &state.samples, &context) {
+        Ok(comparison) => match key_gate::judge(plugin.as_ref(), &state, &comparison) {
+            Ok(()) => report.ok(about, "keys", format!("fit the {} kept samples", comparison.compared)),
+            Err(fault) => report.found(Danger::KeysChanged, about, "plugin", fault.to_string()),
+        },
+        Err(error) => {
+            report.add(Mark::Error, about, "plugin", format!("it broke on the key samples: {error}"), None);
+            report.unknown(Danger::KeysChanged);
         }
     }
     Ok(())

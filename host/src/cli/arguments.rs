@@ -101,6 +101,14 @@ pub struct RunOptions {
     /// With --dry-run: print one JSON object per message
     #[arg(long, requires = "dry_run")]
     pub json: bool,
+
+    /// Accept that a consumer's plugin gives other keys than before: CONSUMER, or CONSUMER@SHA256 for one plugin alone;
+    /// may be given again
+    ///
+    /// It raises the consumer's key version: whoever still runs under the old one commits nothing from then on. What was
+    /// applied before is not recognised under the new keys. Recorded in the table key_changes.
+    #[arg(long, value_name = "CONSUMER", conflicts_with = "dry_run")]
+    pub accept_key_change: Vec<String>,
 }
 
 /// Options of `tidegate check`.

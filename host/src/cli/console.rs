@@ -59,3 +59,12 @@ pub(super) fn answer(text: &str) {
 pub(super) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
+
+/// `user@machine`, as far as the environment says.
+pub(super) fn who() -> String {
+    let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
+    let user = variable("SUDO_USER").or_else(|| variable("USER")).or_else(|| variable("LOGNAME"));
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| variable("HOSTNAME"));
+    let unknown = || "unknown".to_owned();
+    format!("{}@{}", user.unwrap_or_else(unknown), machine.map_or_else(unknown, |name| name.trim().to_owned()))
+}

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{
     Arguments, Exit,
     arguments::RunOptions,
-    console::{block_on, complain, configuration},
+    console::{block_on, complain, configuration, who},
     dry_run,
 };
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     config::{Config, Diagnostic},
     fail_point,
     http::{Server, View, load_tls},
+    key_gate::Acceptance,
 };
 
 pub(super) fn run(arguments: &Arguments, options: &RunOptions) -> Exit {
@@ -22,9 +23,30 @@ pub(super) fn run(arguments: &Arguments, options: &RunOptions) -> Exit {
     }
     match configuration(arguments) {
         Ok((config, _)) if options.dry_run => dry_run::run(&config, options),
-        Ok((config, warnings)) => block_on(serve(config, warnings)),
+        Ok((config, warnings)) => {
+            let by = who();
+            let accepted: Vec<_> = options.accept_key_change.iter().map(|word| Acceptance::new(word, &by)).collect();
+            match unknown(&config, &accepted) {
+                None => block_on(serve(config, warnings, accepted)),
+                Some(why) => {
+                    complain(&why);
+                    Exit::Invalid
+                }
+            }
+        }
         Err(exit) => exit,
     }
+}
+
+/// A word for no consumer of the configuration would be lost unseen.
+fn unknown(config: &Config, accepted: &[Acceptance]) -> Option<String> {
+    let known = |word: &&Acceptance| config.consumers.iter().any(|consumer| word.names(&consumer.name));
+    let word = accepted.iter().find(|word| !known(word))?;
+    let names: Vec<&str> = config.consumers.iter().map(|consumer| consumer.name.as_str()).collect();
+    Some(format!(
+        "--accept-key-change {word}: there is no such consumer, nor CONSUMER@ and 8 to 64 digits of its plugin's SHA-256; there is: {}",
+        names.join(", ")
+    ))
 }
 
 /// The signals that ask a process to end.
@@ -47,7 +69,7 @@ impl Signals {
     }
 }
 
-async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
+async fn serve(config: Config, warnings: Vec<Diagnostic>, accepted: Vec<Acceptance>) -> Exit {
     for warning in &warnings {
         tracing::warn!(key = warning.key, "{}", warning.message);
     }
@@ -58,7 +80,7 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
             return Exit::Environment;
         }
     };
-    let starting = start(config);
+    let starting = start(config, accepted);
     let (app, server) = tokio::select! {
         started = starting => match started {
             Ok(started) => started,
@@ -96,14 +118,14 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>) -> Exit {
 }
 
 /// Everything that runs: the consumers, and what shows them.
-async fn start(config: Config) -> Result<(App, Option<Server>), Exit> {
+async fn start(config: Config, accepted: Vec<Acceptance>) -> Result<(App, Option<Server>), Exit> {
     let http = config.http.clone();
     // Before anything runs: a mistake here must not be found with a batch at hand.
     let tls = http.tls.as_ref().map(load_tls).transpose().map_err(|why| {
         complain(&format!("cannot start: {why}"));
         Exit::Invalid
     })?;
-    let app = App::start(config).map_err(|error| {
+    let app = App::start_accepting(config, accepted).map_err(|error| {
         complain(&format!("cannot start: {error}"));
         Exit::Environment
     })?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Arguments, Exit,
     arguments::SeekOptions,
-    console::{answer, block_on, complain, configuration, database_failed},
+    console::{answer, block_on, complain, configuration, database_failed, who},
     reading,
 };
 use crate::{
@@ -84,15 +84,6 @@ fn wanted(options: &SeekOptions) -> Result<(Seek, String), String> {
 /// Milliseconds since the epoch: RFC 3339, or so long ago ("-2h").
 fn time(text: &str) -> Result<i64, String> {
     reading::milliseconds(text).map_err(|why| format!("--time: \"{text}\" {why}"))
-}
-
-/// `user@machine`, as far as the environment says.
-fn who() -> String {
-    let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
-    let user = variable("SUDO_USER").or_else(|| variable("USER")).or_else(|| variable("LOGNAME"));
-    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| variable("HOSTNAME"));
-    let unknown = || "unknown".to_owned();
-    format!("{}@{}", user.unwrap_or_else(unknown), machine.map_or_else(unknown, |name| name.trim().to_owned()))
 }
 
 /// Targets that an old input, applied once more, would change: name and class.

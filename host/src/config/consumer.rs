@@ -91,6 +91,7 @@ pub(super) fn read(reading: &Reading<'_>, number: usize, table: &Table, place: &
             DEFAULT_REVOKE_DEADLINE,
             Duration::from_secs(1)..=Duration::from_secs(600),
         ),
+        key_samples: section.boolean("key_samples", true),
         plugin: plugin::read(&section),
         topics: topics.iter().map(|(topic, _)| topic.clone()).collect(),
         targets: placed_targets.iter().map(|target| target.spec.clone()).collect(),

@@ -49,6 +49,7 @@ pub(super) static CONSUMER: Section = Section {
         "tombstones",
         "queue",
         "revoke_deadline",
+        "key_samples",
         "plugin",
         "target",
     ],

@@ -155,6 +155,8 @@ pub struct Consumer {
     pub queue_bytes: usize,
     /// How long a revoke may take to drain before the partition is given up uncommitted.
     pub revoke_deadline: Duration,
+    /// Whether some inputs are kept in the database with their keys, for the gate that another plugin has to pass.
+    pub key_samples: bool,
     /// The business rules.
     pub plugin: Plugin,
     /// What the plugin may write. Names are unique.

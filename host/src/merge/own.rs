@@ -2,7 +2,7 @@
 
 /// Tables and views that are tidegate's own: a plugin that could write them could forge the ledger. What the migrations
 /// make, and nothing else (a test holds them together).
-const OWN_TABLES: [&str; 12] = [
+const OWN_TABLES: [&str; 13] = [
     "processed_messages",
     "checkpoints",
     "consumers",
@@ -13,6 +13,7 @@ const OWN_TABLES: [&str; 12] = [
     "backfill_runs",
     "reprocessed_messages",
     "cleanup_runs",
+    "key_changes",
     "seeks",
     "processed_input_attempts",
 ];

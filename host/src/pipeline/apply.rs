@@ -9,8 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     database::register_again,
-    lane::{GiveUp, Phase, Ready, Shared, retain},
+    lane::{GiveUp, Phase, Ready, Ruled, Shared, retain},
     retry::{Failures, Next},
+    rules::Rules,
 };
 use crate::{
     class::Class,
@@ -50,8 +51,8 @@ impl Apply {
 
     /// Until the first half is gone and everything handed over is finished, or the consumer gives up.
     pub(super) async fn run(mut self, mut batches: mpsc::Receiver<Ready>) {
-        while let Some(Ready { prepared, flight, permit }) = batches.recv().await {
-            let ended = self.finish(prepared).await;
+        while let Some(Ready { ruled, flight, permit }) = batches.recv().await {
+            let ended = self.finish(ruled).await;
             self.shared.health.lane_finished(self.lane);
             drop(flight);
             self.release(permit);
@@ -83,25 +84,25 @@ impl Apply {
     }
 
     /// One batch, all of it, whatever it takes. A part that was cut off goes next, before newer records (Invariant 9).
-    async fn finish(&mut self, prepared: Prepared) -> Result<(), GiveUp> {
-        let mut todo = vec![prepared];
+    async fn finish(&mut self, ruled: Ruled) -> Result<(), GiveUp> {
+        let mut todo = vec![ruled];
         let mut failures = Failures::default();
         while let Some(next) = todo.pop() {
-            let mut prepared = match current(&self.shared, self.lane, next).await {
-                Ok(prepared) => prepared,
+            let Ruled { mut prepared, rules } = match current(&self.shared, self.lane, next).await {
+                Ok(ruled) => ruled,
                 Err(GiveUp::Void) => continue,
                 Err(other) => return Err(other),
             };
-            match self.try_once(&mut prepared).await? {
+            match self.try_once(&mut prepared, &rules).await? {
                 Tried::Committed(rest) => {
-                    todo.extend(rest);
+                    todo.extend(rest.map(|prepared| Ruled { prepared, rules }));
                     failures = Failures::default();
                     self.shared.health.lane_progress(self.lane);
                 }
                 Tried::Fenced(generations) => {
                     self.fenced(&prepared, &generations);
                     // The other partitions' runs are as good as before.
-                    todo.push(prepared);
+                    todo.push(Ruled { prepared, rules });
                 }
                 Tried::Again { why, of_size } => {
                     tracing::warn!(consumer = %self.shared.name, lane = self.lane, "trying the batch again: {why}");
@@ -109,8 +110,8 @@ impl Apply {
                     self.shared.health.lane_retrying(self.lane, why);
                     let next = failures.count(of_size, prepared.batch().records.len());
                     let tail = if matches!(next, Next::Halved(_)) { prepared.split_half() } else { None };
-                    todo.extend(tail);
-                    todo.push(prepared);
+                    todo.extend(tail.map(|prepared| Ruled { prepared, rules: Arc::clone(&rules) }));
+                    todo.push(Ruled { prepared, rules });
                     self.shared.pause(next).await?;
                 }
             }
@@ -118,7 +119,7 @@ impl Apply {
         Ok(())
     }
 
-    async fn try_once(&mut self, prepared: &mut Prepared) -> Result<Tried, GiveUp> {
+    async fn try_once(&mut self, prepared: &mut Prepared, rules: &Rules) -> Result<Tried, GiveUp> {
         let tips = match self.tips_of(prepared) {
             Ok(tips) => tips,
             Err(moved) => return Ok(Tried::Fenced(moved)),
@@ -137,12 +138,13 @@ impl Apply {
             },
         };
         let applied = tokio::select! {
-            applied = shared.applier.apply(connection.as_mut(), prepared, &tips) => applied,
+            applied = rules.applier.apply(connection.as_mut(), prepared, &tips) => applied,
             () = shared.aborted() => return Err(GiveUp::Aborted),
         };
         let error = match applied {
             Ok(applied) => {
                 self.connection = Some(connection);
+                shared.samples.committed(rules, prepared, &applied.report.outcomes);
                 return Ok(Tried::Committed(self.committed(applied, started)));
             }
             Err(error) => error,
@@ -247,12 +249,12 @@ impl Apply {
 }
 
 /// The batch without runs of assignments that are over. The rest is evaluated anew: it is another batch.
-async fn current(shared: &Shared, lane: usize, prepared: Prepared) -> Result<Prepared, GiveUp> {
+async fn current(shared: &Shared, lane: usize, ruled: Ruled) -> Result<Ruled, GiveUp> {
     let current = |run: &Run| shared.is_current(run);
-    if prepared.batch().runs.iter().all(current) {
-        return Ok(prepared);
+    if ruled.prepared.batch().runs.iter().all(current) {
+        return Ok(ruled);
     }
-    let batch = retain(prepared.batch(), current);
+    let batch = retain(ruled.prepared.batch(), current);
     if batch.runs.is_empty() {
         return Err(GiveUp::Void);
     }

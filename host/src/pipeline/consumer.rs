@@ -22,6 +22,8 @@ use super::{
     deathwatch::Deathwatch,
     lane::{Phase, Shared},
     read,
+    rules::{InForce, Rules},
+    samples::{self, Sampler},
     starts::Starts,
 };
 use crate::{
@@ -29,10 +31,10 @@ use crate::{
     health::ConsumerHealth,
     identity::ConsumerName,
     metrics::ConsumerMetrics,
-    plugin::{ComputePool, EvaluateContext, Plugin},
+    plugin::ComputePool,
     seek::WayOut,
     source::{PartitionName, Source, StartPoints},
-    store::{Applier, Registration, Store},
+    store::{Registration, Store},
 };
 
 /// How long one poll of the group waits.
@@ -60,12 +62,12 @@ pub struct Parts {
     pub drain_deadline: Duration,
     /// The database.
     pub store: Arc<dyn Store>,
-    /// The transaction's logic, with targets and policy.
-    pub applier: Arc<Applier>,
-    /// The business rules.
-    pub plugin: Arc<dyn Plugin>,
-    /// What evaluating needs beside them.
-    pub context: Arc<EvaluateContext>,
+    /// The business rules that it begins with.
+    pub rules: Rules,
+    /// Whether inputs are kept in the database as samples of their keys.
+    pub key_samples: bool,
+    /// How many it has already.
+    pub samples_known: usize,
     /// Where evaluating runs.
     pub pool: Arc<ComputePool>,
     /// While true, it takes no records, and stays in its group.
@@ -123,9 +125,8 @@ impl Consumer {
             registration: parts.registration,
             source: Arc::clone(&source),
             store: parts.store,
-            applier: parts.applier,
-            plugin: parts.plugin,
-            context: parts.context,
+            rules: InForce::new(Arc::new(parts.rules)),
+            samples: Sampler::new(parts.key_samples, parts.samples_known),
             pool: parts.pool,
             limits: parts.limits,
             tips,
@@ -242,6 +243,7 @@ impl Running {
             let _watched = watched;
             watching.await;
         });
+        runtime.spawn(samples::keep(Arc::clone(&self.shared)));
         let (shared, served) = (Arc::clone(&self.shared), self.served.subscribe());
         let poller = thread::Builder::new().name(format!("{name}-poll"));
         self.service.push(poller.spawn(move || poll(&shared, &served))?);

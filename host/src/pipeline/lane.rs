@@ -13,15 +13,17 @@ use crate::{
     health::ConsumerHealth,
     identity::ConsumerName,
     metrics::{ConsumerMetrics, RetryCause},
-    plugin::{ComputePool, EvaluateContext, Plugin, evaluate},
+    plugin::{ComputePool, evaluate},
     record::{Batch, Run},
     source::{Flight, PartitionName, Source},
-    store::{Applier, PrepareContext, Prepared, Registration, Store, Tips},
+    store::{PrepareContext, Prepared, Registration, Store, Tips},
 };
 
 use super::{
     dead_letters::DeadLetterLog,
     retry::{Failures, Next, jittered},
+    rules::{InForce, Rules},
+    samples::Sampler,
 };
 
 /// How far along its end a consumer is.
@@ -42,9 +44,8 @@ pub(super) struct Shared {
     pub(super) registration: Registration,
     pub(super) source: Arc<dyn Source>,
     pub(super) store: Arc<dyn Store>,
-    pub(super) applier: Arc<Applier>,
-    pub(super) plugin: Arc<dyn Plugin>,
-    pub(super) context: Arc<EvaluateContext>,
+    pub(super) rules: InForce,
+    pub(super) samples: Sampler,
     pub(super) pool: Arc<ComputePool>,
     pub(super) limits: BatchLimits,
     pub(super) tips: Arc<Mutex<Tips>>,
@@ -60,11 +61,17 @@ pub(super) struct Shared {
 
 /// A batch on its way from a lane's first half to its second.
 pub(super) struct Ready {
-    pub(super) prepared: Prepared,
+    pub(super) ruled: Ruled,
     /// A revoke waits until this is dropped.
     pub(super) flight: Flight,
     /// Invariant 11: two per lane. It is given back once the group knows of the batch.
     pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// A batch with the rules that it was evaluated under.
+pub(super) struct Ruled {
+    pub(super) prepared: Prepared,
+    pub(super) rules: Arc<Rules>,
 }
 
 /// Why a batch was given up.
@@ -136,17 +143,19 @@ impl Shared {
 
     /// Runs a batch through the plugin and checks its values, on the compute pool; again as long as it takes where the
     /// machine is at fault.
-    pub(super) async fn prepare(&self, lane: usize, mut batch: Batch) -> Result<Prepared, GiveUp> {
+    pub(super) async fn prepare(&self, lane: usize, mut batch: Batch) -> Result<Ruled, GiveUp> {
         let mut failures = Failures::default();
         loop {
             let started = std::time::Instant::now();
-            let (plugin, context) = (Arc::clone(&self.plugin), Arc::clone(&self.context));
-            let targets = Arc::clone(self.applier.targets());
-            let job = move || match evaluate(plugin.as_ref(), &batch, &context) {
+            let rules = self.rules.get();
+            let job = move || match evaluate(rules.plugin.as_ref(), &batch, &rules.context) {
                 Ok(evaluated) => {
-                    let key_version = plugin.description().key_version;
-                    let under = PrepareContext { targets: &targets, key_version, plugin_digest: plugin.digest() };
-                    Ok(Prepared::new(batch, evaluated, under))
+                    let under = PrepareContext {
+                        targets: rules.applier.targets(),
+                        key_version: rules.key_version,
+                        plugin_digest: rules.plugin.digest(),
+                    };
+                    Ok(Ruled { prepared: Prepared::new(batch, evaluated, under), rules })
                 }
                 Err(error) => Err((error, batch)),
             };

@@ -16,6 +16,9 @@ mod in_time;
 mod lane;
 mod read;
 mod retry;
+mod rules;
+mod samples;
 mod starts;
 
 pub use consumer::{Consumer, Parts};
+pub use rules::Rules;

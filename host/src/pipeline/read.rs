@@ -47,9 +47,9 @@ pub(super) fn read(
         let ready = confirm(lane, shared, runtime, fetched.batch)
             .and_then(|batch| runtime.block_on(shared.prepare(lane, batch)));
         match ready {
-            Ok(prepared) => {
+            Ok(ruled) => {
                 reach(FailPoint::Computed);
-                if out.blocking_send(Ready { prepared, flight: fetched.flight, permit }).is_err() {
+                if out.blocking_send(Ready { ruled, flight: fetched.flight, permit }).is_err() {
                     return;
                 }
             }

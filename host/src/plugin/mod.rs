@@ -21,7 +21,9 @@ mod wasm;
 
 use bytes::Bytes;
 pub use error::{Entry, Limit, PluginError};
-pub use evaluate::{EvaluateContext, evaluate};
+#[cfg(test)]
+pub(crate) use evaluate::sample as evaluate_sample;
+pub use evaluate::{EvaluateContext, Input, evaluate, identities};
 pub(crate) use evaluate::{bears_position, granted_columns};
 pub use pool::{ComputePool, Pending};
 pub use wasm::Runtime;

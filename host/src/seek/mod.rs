@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use perform::{Done, Prepared, SeekError, prepare};
 pub use plan::{Effect, Refusal, Step};
 pub use survey::{Standing, survey};
-pub(crate) use way_out::WayOut;
+pub(crate) use way_out::{WayOut, quoted};
 
 use crate::identity::ConsumerName;
 

@@ -138,7 +138,7 @@ pub enum ApplyError {
     },
     /// Invariant 10.
     #[error(
-        "consumer {consumer}: the active key version is {active}, the batch was computed under {computed}; load the plugin that belongs to it"
+        "consumer {consumer}: the active key version is {active}, the batch was computed under {computed}, and nothing of it is committed: an operator has accepted other keys on another host; deploy the plugin that they belong to here, too, and start again"
     )]
     KeyVersion {
         /// Whose batch.

@@ -1,5 +1,6 @@
 //! Headers as JSON, the same in both dialects: what a dead letter keeps must be fit for a replay, byte for byte.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::record::Header;
@@ -20,6 +21,31 @@ pub(super) fn headers_to_json(headers: &[Header]) -> String {
     Value::Array(headers.iter().map(entry).collect()).to_string()
 }
 
+/// The headers that [`headers_to_json`] wrote.
+///
+/// # Errors
+/// Where the text is something else, in words.
+pub(super) fn headers_from_json(text: &str) -> Result<Vec<Header>, String> {
+    let wrong = || "headers that are not as they were written".to_owned();
+    let entries: Vec<Map<String, Value>> = serde_json::from_str(text).map_err(|_| wrong())?;
+    let header = |entry: &Map<String, Value>| {
+        let name = String::from_utf8(get(entry, "name")?).ok()?;
+        let value =
+            if entry.get("value").is_some_and(Value::is_null) { None } else { Some(Bytes::from(get(entry, "value")?)) };
+        Some(Header { name, value })
+    };
+    entries.iter().map(|entry| header(entry).ok_or_else(wrong)).collect()
+}
+
+fn get(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
+    if let Some(text) = object.get(field) {
+        return text.as_str().map(|text| text.as_bytes().to_vec());
+    }
+    let hex = object.get(&format!("{field}_hex"))?.as_str()?;
+    let pairs = (0..hex.len()).step_by(2).map(|at| hex.get(at..at + 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
 fn put(object: &mut Map<String, Value>, field: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => object.insert(field.into(), json!(text)),
@@ -32,8 +58,6 @@ fn put(object: &mut Map<String, Value>, field: &str, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     #[test]
@@ -47,5 +71,7 @@ mod tests {
             headers_to_json(&headers),
             r#"[{"name":"a","value":"text"},{"name":"a","value":null},{"name_hex":"6200","value_hex":"ff00"}]"#
         );
+        assert_eq!(headers_from_json(&headers_to_json(&headers)).as_deref(), Ok(&headers[..]));
+        assert!(headers_from_json(r#"[{"name":"a"}]"#).is_err() && headers_from_json("{}").is_err());
     }
 }

@@ -9,6 +9,7 @@ mod breaker;
 mod connection;
 mod error;
 mod headers;
+mod keys;
 mod ledger;
 mod plan;
 pub mod postgres;
@@ -33,7 +34,8 @@ use breaker::Breaker;
 pub use breaker::{Refusals, Tripped};
 pub use connection::*;
 pub use error::{Statement, StoreError};
-use headers::headers_to_json;
+use headers::{headers_from_json, headers_to_json};
+pub use keys::{KEY_SAMPLES, KeyChange, KeySample, KeyState};
 pub use prepared::{PrepareContext, Prepared};
 pub use receipt::{Receipt, Standing, standings};
 pub use registration::{ConsumerRow, Registration};
@@ -68,6 +70,20 @@ pub trait Store: Send + Sync {
     async fn migrate(&self) -> Result<SchemaState, StoreError>;
     /// Makes the consumer's row where there is none and answers what is there. Ask [`ConsumerRow::refusal`] next.
     async fn register_consumer(&self, registration: &Registration) -> Result<ConsumerRow, StoreError>;
+
+    /// What a plugin's keys are held against before it runs; `None` where the consumer never ran.
+    async fn key_state(&self, consumer: &ConsumerName) -> Result<Option<KeyState>, StoreError>;
+    /// Keeps samples, each in the place of the one that had its number ([`KEY_SAMPLES`] at most, distinct in one call).
+    /// Nothing where another key version is active by now.
+    async fn keep_key_samples(
+        &self,
+        consumer: &ConsumerName,
+        key_version: i32,
+        samples: &[(i32, KeySample)],
+    ) -> Result<(), StoreError>;
+    /// Raises the key version, in one transaction with the note of who did it, once whatever commits under the old one is
+    /// over; answers the new one. `None` where another version is active by now: nothing was changed.
+    async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError>;
 
     /// What the catalog says of a table, for [`crate::merge::resolve`].
     ///

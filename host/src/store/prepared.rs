@@ -3,14 +3,15 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{applied::CommitAttempt, plan::Plan};
+use super::{KeySample, applied::CommitAttempt, plan::Plan};
 use crate::{
     identity::{Identity, MessageId},
     merge::{Target, TypedChange, type_change},
-    outcome::{Evaluated, Rejection, Verdict},
-    record::{Batch, Run},
+    outcome::{Evaluated, Outcome, Rejection, Verdict},
+    record::{Batch, Header, Run},
 };
 
 /// What a record wants, once its values met their columns.
@@ -146,6 +147,37 @@ impl Prepared {
     #[must_use]
     pub fn batch(&self) -> &Batch {
         &self.batch
+    }
+
+    /// Up to `most` applied records, spread over the batch, with their identities; `outcomes` has one per record. Copies,
+    /// which keep no batch alive; together they have no more than `bytes`.
+    pub fn key_samples(
+        &self,
+        outcomes: &[Outcome],
+        most: usize,
+        mut bytes: usize,
+        source_of: impl Fn(&str) -> std::sync::Arc<str>,
+    ) -> Vec<KeySample> {
+        let copy = |bytes: &Option<Bytes>| bytes.as_deref().map(Bytes::copy_from_slice);
+        let applied: Vec<usize> =
+            (0..self.items.len().min(outcomes.len())).filter(|&record| outcomes[record] == Outcome::Applied).collect();
+        let step = applied.len().div_ceil(most.max(1)).max(1);
+        let mut samples = Vec::with_capacity(most);
+        for &record in applied.iter().step_by(step) {
+            let (Some(identity), raw) = (&self.items[record].identity, &self.batch.records[record]) else { continue };
+            let Some(rest) = bytes.checked_sub(raw.size()) else { continue };
+            bytes = rest;
+            let headers = raw.headers.iter().map(|h| Header { name: h.name.clone(), value: copy(&h.value) });
+            samples.push(KeySample {
+                source: source_of(&self.batch.run_of(record).partition.topic).as_ref().to_owned(),
+                key: copy(&raw.key),
+                payload: copy(&raw.payload),
+                headers: headers.collect(),
+                message_id: identity.message_id.clone(),
+                aggregate_id: identity.aggregate_id.clone(),
+            });
+        }
+        samples
     }
 
     /// The plan under a horizon: see [`Plan::new`].

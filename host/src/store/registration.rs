@@ -10,7 +10,7 @@ pub struct Registration {
     pub name: ConsumerName,
     /// Its Kafka group.
     pub group: String,
-    /// Its plugin's key version.
+    /// The key version that its plugin was let pass under; a first plugin's own.
     pub key_version: i32,
     /// SHA-256 of its plugin.
     pub plugin_digest: [u8; 32],
@@ -41,15 +41,15 @@ pub struct ConsumerRow {
 }
 
 impl ConsumerRow {
-    /// Why a plugin of `key_version` must not run, with the way out; `None` where it may.
+    /// Why a consumer must not run under `key_version`, with the way out; `None` where it may.
     // Invariant 10: one active key version per consumer.
     #[must_use]
     pub fn refusal(&self, key_version: i32) -> Option<String> {
         (self.key_version != key_version).then(|| {
             format!(
-                "consumer {} runs under key version {}, the plugin says {key_version}: load a plugin of version {}, or \
-                 use another consumer name if its keys changed on purpose",
-                self.name, self.key_version, self.key_version
+                "consumer {} runs under key version {} by now, and was to be started under {key_version}: an operator \
+                 has accepted other keys meanwhile; start again, with the plugin that they belong to",
+                self.name, self.key_version
             )
         })
     }

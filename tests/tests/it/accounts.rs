@@ -52,28 +52,47 @@ fn text(message: &Message) -> String {
 
 /// The business rules.
 pub(crate) fn plugin() -> Arc<dyn Plugin> {
+    Arc::new(native("accounts"))
+}
+
+/// Other keys for the same events, without a word about it.
+pub(crate) fn with_other_keys(name: &str) -> Native {
+    native(name).keys(|message| match keys(message) {
+        KeyResult::Identity(identity) => {
+            let message_id = format!("new-{}", identity.message_id);
+            KeyResult::Identity(RawIdentity { message_id, ..identity })
+        }
+        other => other,
+    })
+}
+
+fn keys(message: &Message) -> KeyResult {
+    match text(message).as_str() {
+        "skip" => KeyResult::Skip("not mine".to_owned()),
+        "broken" => KeyResult::Reject("broken".to_owned(), "no event".to_owned()),
+        text => KeyResult::Identity(RawIdentity {
+            message_id: text.split('|').next().unwrap().to_owned(),
+            aggregate_id: text.split('|').nth(1).unwrap_or("none").to_owned(),
+            occurred_at: None,
+            fingerprint: None,
+        }),
+    }
+}
+
+/// The same rules in a plugin of this name: to the host, another build.
+pub(crate) fn native(name: &str) -> Native {
     let shape = |target: &str, columns: &[&str]| Shape {
         operation: Operation::Upsert,
         target: target.to_owned(),
         columns: columns.iter().map(|&column| column.to_owned()).collect(),
     };
-    let native = Native::new("accounts")
+    Native::new(name)
         .shapes(vec![shape("balances", &["account", "total"]), shape("latest", &["account", "version", "note"])])
-        .keys(|message| match text(message).as_str() {
-            "skip" => KeyResult::Skip("not mine".to_owned()),
-            "broken" => KeyResult::Reject("broken".to_owned(), "no event".to_owned()),
-            text => KeyResult::Identity(RawIdentity {
-                message_id: text.split('|').next().unwrap().to_owned(),
-                aggregate_id: text.split('|').nth(1).unwrap_or("none").to_owned(),
-                occurred_at: None,
-                fingerprint: None,
-            }),
-        })
+        .keys(keys)
         .compute(|message, _| {
             let [balance, latest] = values(&text(message));
             ComputeResult::Changes(vec![(0, balance), (1, latest)])
-        });
-    Arc::new(native)
+        })
 }
 
 /// The targets of one consumer, under a prefix.

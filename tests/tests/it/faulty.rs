@@ -15,9 +15,9 @@ use tidegate::{
     merge::{Cell, TableInfo, TableName, Target, TypedChange},
     record::TopicPartition,
     store::{
-        ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link,
-        Notes, Pending, Registration, RowKey, SchemaState, SeekNote, Statement, Store, StoreError, StoredLink,
-        TargetDuplicates, TargetTotal, Tip, Written,
+        ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerState, ConsumerStatus, KeyChange,
+        KeySample, KeyState, LedgerRow, Link, Notes, Pending, Registration, RowKey, SchemaState, SeekNote, Statement,
+        Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written,
     },
 };
 use tokio::sync::Notify;
@@ -194,6 +194,20 @@ impl Store for FaultyStore {
     }
     async fn register_consumer(&self, registration: &Registration) -> Result<ConsumerRow, StoreError> {
         self.inner.register_consumer(registration).await
+    }
+    async fn key_state(&self, consumer: &ConsumerName) -> Result<Option<KeyState>, StoreError> {
+        self.inner.key_state(consumer).await
+    }
+    async fn keep_key_samples(
+        &self,
+        consumer: &ConsumerName,
+        key_version: i32,
+        samples: &[(i32, KeySample)],
+    ) -> Result<(), StoreError> {
+        self.inner.keep_key_samples(consumer, key_version, samples).await
+    }
+    async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
+        self.inner.accept_key_change(change).await
     }
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError> {
         self.inner.table_info(table).await

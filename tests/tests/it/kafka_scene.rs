@@ -96,7 +96,23 @@ impl<D: Sql> Scene<D> {
 
     /// Runs these consumers in one application.
     pub(crate) fn start(&self, consumers: &[Wanted]) -> App {
-        let config = Config {
+        self.start_ruled(consumers, accounts::plugin(), vec![])
+    }
+
+    /// Runs them with this plugin, and these words of an operator.
+    pub(crate) fn start_ruled(
+        &self,
+        consumers: &[Wanted],
+        plugin: Arc<dyn tidegate::plugin::Plugin>,
+        accepted: Vec<tidegate::key_gate::Acceptance>,
+    ) -> App {
+        App::start_with(self.config(consumers), Arc::new(move |_: &Consumer| Ok(Arc::clone(&plugin))), accepted)
+            .unwrap()
+    }
+
+    /// Their configuration.
+    pub(crate) fn config(&self, consumers: &[Wanted]) -> Config {
+        Config {
             file: None,
             databases: BTreeMap::from([("main".to_owned(), self.store())]),
             kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),
@@ -105,8 +121,7 @@ impl<D: Sql> Scene<D> {
             health: HealthBounds::default(),
             plugin_cache: None,
             consumers: consumers.iter().map(|wanted| self.settings(wanted)).collect(),
-        };
-        App::start_with(config, Arc::new(|_: &Consumer| Ok(accounts::plugin()))).unwrap()
+        }
     }
 
     fn settings(&self, wanted: &Wanted) -> Consumer {
@@ -124,6 +139,7 @@ impl<D: Sql> Scene<D> {
             tombstones: Tombstones::Skip,
             queue_bytes: DEFAULT_QUEUE_BYTES,
             revoke_deadline: Duration::from_secs(3),
+            key_samples: true,
             plugin: Plugin {
                 path: PathBuf::from("closures"),
                 sha256: None,

@@ -35,6 +35,7 @@ mod kafka_members;
 mod kafka_rebalance;
 mod kafka_scene;
 mod kafka_slow_database;
+mod key_gate;
 mod licences;
 mod merge_property;
 mod no_connections;

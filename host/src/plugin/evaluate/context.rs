@@ -28,6 +28,12 @@ pub struct EvaluateContext {
 }
 
 impl EvaluateContext {
+    /// What the plugin is told of a topic.
+    #[must_use]
+    pub fn source_of(&self, topic: &str) -> Arc<str> {
+        self.sources.get(topic).cloned().unwrap_or_else(|| Arc::from("default"))
+    }
+
     /// As a consumer's configuration says.
     #[must_use]
     pub fn of(consumer: &Consumer) -> Self {

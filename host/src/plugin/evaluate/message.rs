@@ -44,7 +44,7 @@ pub(super) fn prepare(batch: &Batch, context: &EvaluateContext) -> Prepared {
 }
 
 /// Invariant 4: built from key, value and headers alone; neither partition nor offset is at hand here.
-fn message(record: &Record, source: &Arc<str>, context: &EvaluateContext) -> Result<Message, Verdict> {
+pub(super) fn message(record: &Record, source: &Arc<str>, context: &EvaluateContext) -> Result<Message, Verdict> {
     let body = match (&record.payload, context.tombstones, context.payload) {
         (None, Tombstones::Skip, _) => return Err(Verdict::Skip("tombstone".to_owned())),
         (None, Tombstones::Plugin, _) => Body::Absent,

@@ -6,11 +6,13 @@
 mod context;
 mod grant;
 mod identify;
+mod identities;
 mod message;
 
 pub use context::EvaluateContext;
 use grant::Resolved;
 pub(crate) use grant::granted as granted_columns;
+pub use identities::{Input, identities};
 use message::Prepared;
 pub(crate) use message::bears_position;
 
@@ -226,6 +228,6 @@ impl Verdicts<'_> {
 }
 
 #[cfg(test)]
-pub(in crate::plugin) mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// One partition's records with these payloads.
-pub(in crate::plugin) fn batch(payloads: Vec<Option<Vec<u8>>>) -> Batch {
+pub(crate) fn batch(payloads: Vec<Option<Vec<u8>>>) -> Batch {
     let partition =
         TopicPartition { cluster_id: "c".into(), topic_id: Uuid::nil(), topic: "order.events".into(), partition: 3 };
     let records: Vec<Record> = payloads
@@ -36,12 +36,12 @@ pub(in crate::plugin) fn batch(payloads: Vec<Option<Vec<u8>>>) -> Batch {
 }
 
 /// As text.
-pub(in crate::plugin) fn texts<const N: usize>(texts: [&str; N]) -> Batch {
+pub(crate) fn texts<const N: usize>(texts: [&str; N]) -> Batch {
     batch(texts.iter().map(|text| Some(text.as_bytes().to_vec())).collect())
 }
 
 /// One target, "t", with these columns, the first of which is its key.
-pub(in crate::plugin) fn context(columns: &[&str]) -> EvaluateContext {
+pub(crate) fn context(columns: &[&str]) -> EvaluateContext {
     let column = |name: &&str| ColumnSpec { name: (*name).to_owned(), merge: Merge::Replace };
     EvaluateContext {
         payload: Payload::Text,
@@ -62,7 +62,7 @@ pub(in crate::plugin) fn context(columns: &[&str]) -> EvaluateContext {
 }
 
 /// Each verdict in a word.
-pub(in crate::plugin) fn codes(evaluated: &[Evaluated]) -> Vec<String> {
+pub(crate) fn codes(evaluated: &[Evaluated]) -> Vec<String> {
     let word = |one: &Evaluated| match &one.verdict {
         Verdict::Apply(changes) => format!("apply {}", changes.len()),
         Verdict::Skip(why) => format!("skip {why}"),

@@ -9,6 +9,7 @@ mod chain;
 mod fault;
 mod fold;
 mod instant;
+mod keys;
 mod lane;
 mod ledger;
 mod notes;
@@ -30,9 +31,9 @@ use uuid::Uuid;
 use self::lane::Lane;
 pub use self::session::Timeouts;
 use super::{
-    ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerState, ConsumerStatus, LedgerRow, Link,
-    Notes, Pending, Registration, RowKey, SchemaState, SeekNote, Statement, Store, StoreError, StoredLink,
-    TargetDuplicates, TargetTotal, Tip, Written, registration::unregistered,
+    ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerState, ConsumerStatus, KeyChange,
+    KeySample, KeyState, LedgerRow, Link, Notes, Pending, Registration, RowKey, SchemaState, SeekNote, Statement,
+    Store, StoreError, StoredLink, TargetDuplicates, TargetTotal, Tip, Written, registration::unregistered,
 };
 use crate::{
     config::{Database, Dialect},
@@ -114,6 +115,23 @@ impl Store for PostgresStore {
         lane.run(Statement::Register, "register the consumer", query).await?;
         let rows = lane.consumers(Some(&registration.name)).await?;
         rows.into_iter().next().ok_or_else(|| unregistered(Statement::Register, &registration.name))
+    }
+
+    async fn key_state(&self, consumer: &ConsumerName) -> Result<Option<KeyState>, StoreError> {
+        self.lane().await?.key_state(consumer).await
+    }
+
+    async fn keep_key_samples(
+        &self,
+        consumer: &ConsumerName,
+        key_version: i32,
+        samples: &[(i32, KeySample)],
+    ) -> Result<(), StoreError> {
+        self.lane().await?.keep_key_samples(consumer, key_version, samples).await
+    }
+
+    async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
+        self.lane().await?.accept_key_change(change).await
     }
 
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError> {

@@ -11,7 +11,7 @@ use super::{
 use crate::merge::{Operation, Target};
 
 /// What running a consumer takes, of tidegate's own tables. docs/database-roles.md gives more, for what else there is.
-const OWN: [(&str, &[&str]); 7] = [
+const OWN: [(&str, &[&str]); 9] = [
     (MIGRATIONS_TABLE, &["SELECT"]),
     ("consumers", &["SELECT", "INSERT", "UPDATE"]),
     ("processed_messages", &["SELECT", "INSERT", "DELETE"]),
@@ -19,6 +19,8 @@ const OWN: [(&str, &[&str]); 7] = [
     ("duplicate_attempts", &["SELECT", "INSERT", "UPDATE"]),
     ("payload_conflicts", &["SELECT", "INSERT", "UPDATE"]),
     ("dead_letters", &["SELECT", "INSERT", "UPDATE"]),
+    ("key_samples", &["SELECT", "INSERT", "UPDATE"]),
+    ("key_changes", &["SELECT"]),
 ];
 
 /// What writing a target takes.

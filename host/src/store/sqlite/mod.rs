@@ -8,6 +8,7 @@ mod connection;
 mod ddl;
 mod error;
 mod file;
+mod keys;
 mod notes;
 mod report;
 mod rows;
@@ -24,8 +25,9 @@ use sqlx::{
 
 use self::{connection::SqliteLane, error::store_error, file::DatabaseFile};
 use super::{
-    ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerStatus, MIGRATIONS_TABLE, Pending,
-    Registration, SchemaState, SeekNote, Statement, Store, StoreError, TargetDuplicates, TargetTotal,
+    ChainFault, ChainMove, Connection, ConsumerChains, ConsumerRow, ConsumerStatus, KeyChange, KeySample, KeyState,
+    MIGRATIONS_TABLE, Pending, Registration, SchemaState, SeekNote, Statement, Store, StoreError, TargetDuplicates,
+    TargetTotal,
 };
 use crate::{
     config::{Database, Dialect},
@@ -45,6 +47,11 @@ pub(super) struct SqliteStore {
 impl SqliteStore {
     pub(super) fn open(database: &Database) -> Result<Self, StoreError> {
         Ok(Self { file: DatabaseFile::open(database.url.expose())? })
+    }
+
+    async fn lane(&self) -> Result<SqliteLane, StoreError> {
+        self.file.lock()?;
+        Ok(SqliteLane::new(self.file.connect(false).await?, self.file.clone()))
     }
 
     async fn state_of(&self, conn: &mut SqliteConnection) -> Result<SchemaState, StoreError> {
@@ -85,8 +92,7 @@ impl Store for SqliteStore {
     }
 
     async fn connect(&self) -> Result<Box<dyn Connection>, StoreError> {
-        self.file.lock()?;
-        Ok(Box::new(SqliteLane::new(self.file.connect(false).await?, self.file.clone())))
+        Ok(Box::new(self.lane().await?))
     }
 
     async fn schema_state(&self) -> Result<SchemaState, StoreError> {
@@ -152,6 +158,23 @@ impl Store for SqliteStore {
         })
     }
 
+    async fn key_state(&self, consumer: &ConsumerName) -> Result<Option<KeyState>, StoreError> {
+        keys::state(&mut self.file.connect(false).await?, consumer).await
+    }
+
+    async fn keep_key_samples(
+        &self,
+        consumer: &ConsumerName,
+        key_version: i32,
+        samples: &[(i32, KeySample)],
+    ) -> Result<(), StoreError> {
+        self.lane().await?.keep_key_samples(consumer, key_version, samples).await
+    }
+
+    async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
+        self.lane().await?.accept_key_change(change).await
+    }
+
     async fn table_info(&self, table: &TableName) -> Result<TableInfo, StoreError> {
         catalog::table_info(&mut self.file.connect(false).await?, table).await
     }
@@ -165,9 +188,7 @@ impl Store for SqliteStore {
     }
 
     async fn seek(&self, consumer: &ConsumerName, moves: &[ChainMove], note: &SeekNote) -> Result<bool, StoreError> {
-        self.file.lock()?;
-        let mut lane = SqliteLane::new(self.file.connect(false).await?, self.file.clone());
-        lane.seek(consumer, moves, note).await
+        self.lane().await?.seek(consumer, moves, note).await
     }
 
     async fn chain_faults(&self, consumer: &ConsumerName) -> Result<Vec<ChainFault>, StoreError> {

@@ -42,7 +42,7 @@ impl Fixture {
         let url = DatabaseConfig::new(Secret::new(database.url()), Dialect::Postgres);
         let store = PostgresStore::open(&url, timeouts).unwrap();
         assert_eq!(store.schema_state().await.unwrap(), SchemaState::Missing);
-        assert_eq!(store.migrate().await.unwrap(), SchemaState::Current { version: 2 });
+        assert!(matches!(store.migrate().await.unwrap(), SchemaState::Current { .. }));
         let consumer = ConsumerName::new("c").unwrap();
         let registration = Registration {
             name: consumer.clone(),

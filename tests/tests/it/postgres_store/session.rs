@@ -162,10 +162,10 @@ async fn a_foreign_table_of_the_same_name_is_refused_with_the_way_out() {
     let own = format!("{}{with}options=-c%20search_path%3Dtidegate,public", database.url());
     let store = PostgresStore::open(&url(&own), Timeouts::default()).unwrap();
     assert_eq!(store.pending().await.unwrap().clashes, [""; 0]);
-    assert_eq!(store.migrate().await.unwrap(), SchemaState::Current { version: 2 });
-    assert_eq!(store.migrate().await.unwrap(), SchemaState::Current { version: 2 });
+    assert!(matches!(store.migrate().await.unwrap(), SchemaState::Current { .. }));
+    assert!(matches!(store.migrate().await.unwrap(), SchemaState::Current { .. }));
     database.execute("INSERT INTO tidegate.tidegate_migrations VALUES (9, 'later', now(), true, '', 0)").await;
-    assert_eq!(store.migrate().await.unwrap(), SchemaState::Newer { found: 9, known: 2 });
+    assert!(matches!(store.migrate().await.unwrap(), SchemaState::Newer { found: 9, .. }));
 }
 
 #[tokio::test]

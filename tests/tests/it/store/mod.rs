@@ -6,6 +6,7 @@ mod duplicates;
 mod extremes;
 mod fixture;
 mod injection;
+mod keys;
 mod lost_commit;
 mod poison;
 mod property;
@@ -64,6 +65,9 @@ conformance! {
     seeks:
         a_seek_moves_all_chains_or_none,
         a_seek_begins_a_chain_once;
+    keys:
+        samples_come_back_as_they_were,
+        an_accepted_change_of_keys_fences_the_old_plugin;
     lost_commit:
         a_commit_whose_answer_is_lost_is_found,
         a_commit_that_was_never_sent_is_done_again,

@@ -31,7 +31,7 @@ pub(super) async fn the_schema_is_migrated_once(f: &Fixture) {
     let current = f.store.schema_state().await.unwrap();
     assert!(matches!(current, SchemaState::Current { .. }), "{current:?}");
     assert_eq!(f.store.migrate().await.unwrap(), current, "again: nothing to do");
-    f.execute("DELETE FROM tidegate_migrations WHERE version > 1; DROP TABLE seeks").await;
+    f.execute("DELETE FROM tidegate_migrations WHERE version > 1; DROP TABLE seeks; DROP TABLE key_changes").await;
     let older = f.store.schema_state().await.unwrap();
     assert!(matches!(older, SchemaState::Older { found: 1, .. }), "{older:?}");
     assert!(older.refusal().unwrap().contains("tidegate migrate"));

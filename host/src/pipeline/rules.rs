@@ -1,0 +1,49 @@
+//! The business rules in force, and all that their verdicts mean.
+
+use std::sync::Arc;
+
+use crate::{
+    identity::ConsumerName,
+    plugin::{EvaluateContext, Plugin},
+    store::Applier,
+};
+
+/// A plugin with what belongs to it. A batch is evaluated and applied under one and the same.
+pub struct Rules {
+    /// The business rules.
+    pub plugin: Arc<dyn Plugin>,
+    /// What evaluating needs beside them.
+    pub context: EvaluateContext,
+    /// The transaction's logic, with the targets that the verdicts name.
+    pub applier: Applier,
+    /// Invariant 10: the consumer's active key version, under which the plugin's keys were found to fit.
+    pub key_version: i32,
+}
+
+impl Rules {
+    /// Whose.
+    #[must_use]
+    pub fn consumer(&self) -> &ConsumerName {
+        self.applier.consumer()
+    }
+}
+
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rules").field("key_version", &self.key_version).finish_non_exhaustive()
+    }
+}
+
+/// The rules that a consumer's lanes take for their next batch.
+#[derive(Debug)]
+pub(super) struct InForce(std::sync::RwLock<Arc<Rules>>);
+
+impl InForce {
+    pub(super) fn new(rules: Arc<Rules>) -> Self {
+        Self(std::sync::RwLock::new(rules))
+    }
+
+    pub(super) fn get(&self) -> Arc<Rules> {
+        Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}

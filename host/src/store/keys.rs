@@ -1,0 +1,72 @@
+//! What the database remembers of a consumer's keys: samples of inputs with the identity they gave, and which changes of
+//! the keys an operator has accepted.
+
+use bytes::Bytes;
+
+use super::ConsumerRow;
+use crate::{
+    identity::{AggregateId, ConsumerName, MessageId},
+    record::Header,
+};
+
+/// The most samples that a consumer has: a sample's number is below this.
+pub const KEY_SAMPLES: i32 = 256;
+
+/// A raw input and who the plugin said that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySample {
+    /// The alias that the plugin was told.
+    pub source: String,
+    /// The record's key.
+    pub key: Option<Bytes>,
+    /// The record's value.
+    pub payload: Option<Bytes>,
+    /// The record's headers.
+    pub headers: Vec<Header>,
+    /// What extract-keys said.
+    pub message_id: MessageId,
+    /// What extract-keys said.
+    pub aggregate_id: AggregateId,
+}
+
+/// What a plugin's keys are held against before it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyState {
+    /// The consumer's row, with the active key version.
+    pub row: ConsumerRow,
+    /// What a plugin of the active key version says of its own.
+    pub declared: i32,
+    /// Samples taken under the active key version.
+    pub samples: Vec<KeySample>,
+    /// SHA-256 of plugins that an accepted change has replaced, and no later one has brought back.
+    pub replaced: Vec<Vec<u8>>,
+}
+
+/// A change of keys that an operator accepts.
+#[derive(Clone, Debug)]
+pub struct KeyChange {
+    /// Whose.
+    pub consumer: ConsumerName,
+    /// The version that it was decided on.
+    pub from_version: i32,
+    /// What the new plugin says of its own.
+    pub declared: i32,
+    /// SHA-256 of the new plugin.
+    pub plugin_digest: [u8; 32],
+    /// The samples with the identities that the new plugin gives them.
+    pub samples: Vec<KeySample>,
+    /// How many samples were held against it.
+    pub compared: usize,
+    /// How many of them it gives other keys.
+    pub changed: usize,
+    /// Who accepts it.
+    pub by: String,
+}
+
+impl KeyChange {
+    /// The key version from then on: greater than any before, and the plugin's own where that is greater still.
+    #[must_use]
+    pub fn version(&self) -> i32 {
+        self.from_version.saturating_add(1).max(self.declared)
+    }
+}
