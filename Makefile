@@ -50,6 +50,11 @@ bench: require-services build plugins ## compare with the same SQL alone and wit
 chaos: require-services build plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"
 	@$(OUT)/chaos $(ARGS)
 
+.PHONY: reloads
+reloads: require-services build plugins ## replace a plugin 200 times under load; RELOADS=20 for fewer
+	$(CARGO) test --workspace --no-run
+	RELOADS=$(or $(RELOADS),200) $(WITH_SERVICES) $(CARGO) test --workspace --test it -- --nocapture reloads_under_load
+
 .PHONY: mutations
 mutations: require-services build plugins ## break a copy in one way after the other: do the tests notice?
 	@$(WITH_SERVICES) $(OUT)/mutations $(ARGS)

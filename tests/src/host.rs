@@ -77,6 +77,14 @@ impl Setup {
         }
     }
 
+    /// The same with a token for whoever changes something over HTTP.
+    #[must_use]
+    pub fn with_token(mut self, token: &str) -> Self {
+        // What comes first still belongs to [http].
+        self.rest = format!("token = \"{token}\"\n{}", self.rest);
+        self
+    }
+
     /// The same with another librdkafka setting.
     #[must_use]
     pub fn with_kafka(mut self, key: &str, value: &str) -> Self {
@@ -322,6 +330,17 @@ impl HostProcess {
     pub fn is_frozen(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    }
+
+    /// Where it answers HTTP.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Sends it a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
     }
 
     /// Asks it to drain and end (SIGTERM).

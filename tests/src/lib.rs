@@ -4,6 +4,7 @@
 
 pub mod bench;
 mod broker;
+pub mod builds;
 pub mod chaos;
 pub mod churn;
 mod database;

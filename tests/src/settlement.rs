@@ -1,6 +1,9 @@
 //! The settlement consumer as a configuration file has it, and what its table must end in.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use crate::{Database, host, oracle};
 
@@ -24,6 +27,7 @@ pub struct Settlement {
     table: String,
     reading: String,
     merging: String,
+    plugin: Option<PathBuf>,
 }
 
 impl Settlement {
@@ -37,6 +41,7 @@ impl Settlement {
             table: "settlements".to_owned(),
             reading: String::new(),
             merging: String::new(),
+            plugin: None,
         }
     }
 
@@ -70,10 +75,17 @@ impl Settlement {
         Self { merging: merging.to_owned(), ..self }
     }
 
+    /// With this file as its plugin.
+    #[must_use]
+    pub fn with_plugin(self, path: &Path) -> Self {
+        Self { plugin: Some(path.to_owned()), ..self }
+    }
+
     /// As TOML.
     #[must_use]
     pub fn toml(&self) -> String {
-        let Self { name, group, topic, table, reading, merging } = self;
+        let Self { name, group, topic, table, reading, merging, plugin } = self;
+        let plugin = plugin.clone().unwrap_or_else(|| host::plugin("settlement"));
         format!(
             r#"
 [[consumer]]
@@ -89,7 +101,7 @@ columns = ["payment_id", "order_id", "amount", "status", "event_version", "creat
 key = ["payment_id"]
 {merging}
 "#,
-            host::plugin("settlement").display()
+            plugin.display()
         )
     }
 }

@@ -60,7 +60,7 @@ impl Hand {
             (Actor::Wire, _) => self.wire(fault).await,
             (Actor::Database, _) => back = self.database(fault).await,
             (Actor::Broker, Fault::BrokerDown { how, away }) => back = self.broker(fault, *how, *away).await,
-            (Actor::Operator, Fault::AddPartition) => operator::inject(self, fault).await,
+            (Actor::Operator, Fault::AddPartition | Fault::ReplacePlugin) => operator::inject(self, fault).await,
             (Actor::Rival, _) => {
                 // A database that is away refuses rivals, too.
                 if let Err(error) = self.rival(fault).await {

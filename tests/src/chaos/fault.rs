@@ -158,6 +158,8 @@ pub enum Fault {
     AddPartition,
     /// The group's offsets are changed while no host runs.
     ResetOffsets(Reset),
+    /// The plugin's file is replaced by another build of it.
+    ReplacePlugin,
     /// The topic is deleted and made again, and the change accepted by `tidegate seek`.
     RecreateTopic,
 }
@@ -197,6 +199,7 @@ impl Fault {
             Self::AddPartition => "operator: partition added",
             Self::ResetOffsets(Reset::Deleted) => "operator: offsets deleted",
             Self::ResetOffsets(_) => "operator: offsets reset",
+            Self::ReplacePlugin => "operator: plugin replaced",
             Self::RecreateTopic => "operator: topic made again",
         }
     }

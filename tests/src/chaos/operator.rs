@@ -18,6 +18,11 @@ pub(super) async fn inject(hand: &Hand, fault: &Fault) {
     let done = match fault {
         Fault::AddPartition => add_partition(hand).await,
         Fault::ResetOffsets(reset) => reset_offsets(hand, *reset).await,
+        Fault::ReplacePlugin => {
+            // Every host that runs sees it by itself, at a moment of its own.
+            hand.world.replace_plugin();
+            true
+        }
         Fault::RecreateTopic => here(recreate::make_topic_again(hand)),
         _ => false,
     };

@@ -147,11 +147,12 @@ impl Course {
     }
 
     fn operator(&mut self) -> Fault {
-        match self.random.below(8) {
+        match self.random.below(12) {
             0..=1 => Fault::AddPartition,
             2..=3 => Fault::ResetOffsets(Reset::Deleted),
             4 => Fault::ResetOffsets(Reset::Back(i64::try_from(1 + self.random.below(2_000)).unwrap_or(1))),
             5 => Fault::ResetOffsets(Reset::ToEnd),
+            6..=9 => Fault::ReplacePlugin,
             _ => Fault::RecreateTopic,
         }
     }
@@ -215,7 +216,7 @@ mod tests {
             actors(3).into_iter().flat_map(|actor| steps(1, actor, allowed)).map(|step| step.fault.kind()).collect()
         };
         let all = kinds(&Allowed::default());
-        assert_eq!(all.len(), 31, "{all:#?}");
+        assert_eq!(all.len(), 32, "{all:#?}");
 
         let only = Allowed { only: BTreeSet::from(["host: kill".to_owned()]), ..Allowed::default() };
         assert_eq!(kinds(&only), BTreeSet::from(["host: kill -9"]));

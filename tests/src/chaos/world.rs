@@ -12,7 +12,7 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 
 use super::{actors::here, chronicle::Chronicle, hosts::Slot, story::POISON};
 use crate::{
-    Broker, Database,
+    Broker, Database, builds,
     fault::{Ending, Proxy, SmallDisk, Standby},
     host::{self, Setup},
     services::{Durability, Folder, Kafka, Postgres, ServiceError, Shape},
@@ -79,6 +79,10 @@ pub struct World {
     kafka: Mutex<Kafka>,
     /// How many database servers there were.
     servers: AtomicU32,
+    /// Where the hosts find their plugin.
+    plugin: PathBuf,
+    /// How many builds of it there were.
+    builds: AtomicU32,
     folder: Folder,
 }
 
@@ -141,8 +145,13 @@ impl World {
         broker.create(TOPIC, PARTITIONS, &[]).await;
 
         let links: Vec<_> = (0..hosts).map(|_| Proxy::postgres(&primary.address())).collect();
-        let setups: Vec<_> =
-            links.iter().enumerate().map(|(number, link)| setup(number, link, &wire, database.url())).collect();
+        let plugin = folder.path().join("settlement.wasm");
+        std::fs::copy(host::plugin("settlement"), &plugin).unwrap();
+        let setups: Vec<_> = links
+            .iter()
+            .enumerate()
+            .map(|(number, link)| setup(number, link, &wire, database.url(), &plugin))
+            .collect();
         let name = database.url().rsplit_once('/').map_or("", |(_, name)| name);
         database.execute(&format!("CREATE ROLE {ROLE} LOGIN; ALTER DATABASE {name} OWNER TO {ROLE}")).await;
         database.execute(&format!("GRANT ALL ON SCHEMA public TO {ROLE}; {SETTLEMENTS}")).await;
@@ -172,6 +181,8 @@ impl World {
             kafka: Mutex::new(kafka),
             primary: tokio::sync::Mutex::new(Primary { server: primary, disk, home }),
             servers: AtomicU32::new(1),
+            plugin,
+            builds: AtomicU32::new(0),
             folder,
         })
     }
@@ -180,6 +191,16 @@ impl World {
     #[must_use]
     pub fn bootstrap(&self) -> String {
         self.broker.bootstrap().to_owned()
+    }
+
+    /// Puts another build of the plugin in the place of the last.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn replace_plugin(&self) {
+        let number = self.builds.fetch_add(1, Ordering::Relaxed) + 1;
+        let component = std::fs::read(host::plugin("settlement")).unwrap();
+        builds::replace(&self.plugin, &builds::another_build(&component, number as usize));
     }
 
     /// Does something with the broker's server, off the runtime's workers.
@@ -226,10 +247,11 @@ impl World {
 }
 
 /// The configuration of a host. Each has other time-outs; one is a static member.
-fn setup(number: usize, link: &Proxy, wire: &Proxy, database: &str) -> Setup {
+fn setup(number: usize, link: &Proxy, wire: &Proxy, database: &str, plugin: &Path) -> Setup {
     let url = link.url(database).replace("://postgres@", &format!("://{ROLE}@"));
     let batch = format!("max_records = {MAX_RECORDS}, max_bytes = \"1MiB\", linger = \"5ms\"");
-    let consumer = Settlement::of(TOPIC).in_group(CONSUMER).reading(LANES, &batch).merging(ADDING_UP);
+    let consumer =
+        Settlement::of(TOPIC).in_group(CONSUMER).reading(LANES, &batch).merging(ADDING_UP).with_plugin(plugin);
     let rest = format!("[log]\nfilter = \"info,librdkafka=error\"\n{}", consumer.toml());
     let session = SESSIONS[number % SESSIONS.len()];
     let setup = Setup {

@@ -45,6 +45,8 @@ mod plugin_registry;
 mod postgres_store;
 mod promotion;
 mod recovery;
+mod reload;
+mod reload_load;
 mod run_command;
 mod secrets;
 mod seek;
