@@ -3,23 +3,33 @@
 
 mod admission;
 mod control;
+mod gates;
 mod launch;
+mod reconfigure;
+mod reload;
+mod shade;
 mod start_error;
+mod watch;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 pub use control::{Control, Disobeyed, Order};
 use control::{Stage, Steering};
 use launch::Launch;
 pub use start_error::{Fault, StartError};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{
+    sync::{Notify, watch as channel},
+    task::JoinHandle,
+};
 
 use crate::{
     config,
     health::{ConsumerHealth, ConsumerReport, Health},
     key_gate::Acceptance,
-    metrics::Metrics,
-    pipeline::Consumer,
+    metrics::{Metrics, Reloaded},
     plugin::{ComputePool, Plugin, PluginError, Runtime},
 };
 
@@ -28,18 +38,34 @@ pub type PluginLoader = dyn Fn(&config::Consumer) -> Result<Arc<dyn Plugin>, Plu
 
 /// Consumers that run. Dropped without [`drain`](App::drain) they stop as in a crash.
 pub struct App {
-    slots: Vec<Slot>,
+    inner: Arc<Inner>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+/// What the helpers of an application share.
+struct Inner {
+    config: Arc<config::Config>,
+    plugins: Arc<PluginLoader>,
+    acceptances: Arc<Mutex<Vec<Acceptance>>>,
+    slots: Mutex<Vec<Slot>>,
+    /// One at a time.
+    reconfiguring: tokio::sync::Mutex<()>,
     control: Control,
     health: Health,
     metrics: Arc<Metrics>,
-    drain: watch::Sender<bool>,
+    draining: AtomicBool,
 }
 
-/// One consumer's place: its state, and itself once it runs.
+/// A consumer that does not run yet.
+struct Made {
+    launch: Arc<Launch>,
+    steering: Steering,
+}
+
+/// One consumer's place.
 struct Slot {
-    consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
-    fault: Arc<Mutex<Option<Fault>>>,
-    stage: watch::Receiver<Stage>,
+    launch: Arc<Launch>,
+    stage: channel::Receiver<Stage>,
     task: JoinHandle<()>,
 }
 
@@ -72,111 +98,172 @@ impl App {
         plugins: Arc<PluginLoader>,
         accepted: Vec<Acceptance>,
     ) -> Result<Self, StartError> {
-        let acceptances = Arc::new(Mutex::new(accepted));
-        let metrics = Arc::new(Metrics::new());
-        let (drain, draining) = watch::channel(false);
-        let config = Arc::new(config);
-        let (mut slots, mut healths, mut steerings) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, consumer) in config.consumers.iter().enumerate() {
-            let health = ConsumerHealth::watched(
-                consumer.name.clone(),
-                consumer.lanes.max(1),
-                config.health,
-                consumer.revoke_deadline,
-            );
-            // There from now on: an alert on a consumer that does not run must see one that never started.
-            let metrics = metrics.consumer(&consumer.name);
-            let (stage, paused) = (Arc::new(watch::channel(Stage::Running).0), Arc::new(watch::channel(false).0));
-            let launch = Launch {
-                config: Arc::clone(&config),
-                index,
-                plugins: Arc::clone(&plugins),
-                // Its own: whose plugin burns all it may holds up no other consumer. The system shares the cores out.
-                pool: Arc::new(ComputePool::for_lanes(consumer.lanes)?),
-                metrics: metrics.clone(),
-                health: Arc::clone(&health),
-                stage: Arc::clone(&stage),
-                paused: paused.subscribe(),
-                consumer: Arc::default(),
-                fault: Arc::default(),
-                plugin: tokio::sync::OnceCell::new(),
-                acceptances: Arc::clone(&acceptances),
-                draining: draining.clone(),
-            };
-            slots.push(Slot {
-                consumer: Arc::clone(&launch.consumer),
-                fault: Arc::clone(&launch.fault),
-                stage: stage.subscribe(),
-                task: tokio::spawn(launch.run()),
-            });
-            let (name, health_too) = (consumer.name.clone(), Arc::clone(&health));
-            steerings.push(Steering { name, stage, paused, health: health_too, metrics });
-            healths.push(health);
+        let inner = Arc::new(Inner {
+            plugins,
+            acceptances: Arc::new(Mutex::new(accepted)),
+            slots: Mutex::default(),
+            reconfiguring: tokio::sync::Mutex::default(),
+            control: Control::default(),
+            health: Health::default(),
+            metrics: Arc::new(Metrics::new()),
+            draining: AtomicBool::new(false),
+            config: Arc::new(config),
+        });
+        for consumer in &inner.config.consumers {
+            inner.spawn(inner.make(consumer)?);
         }
-        let control = Control { consumers: steerings.into() };
-        Ok(Self { slots, control, health: Health::new(healths), metrics, drain })
+        let watcher = inner.config.watch_plugins.then(|| tokio::spawn(watch::watch(Arc::downgrade(&inner))));
+        Ok(Self { inner, watcher })
     }
 
     /// Drains every consumer: reads no more, finishes what is in flight, commits, leaves the groups.
     pub async fn drain(&self) {
-        self.drain.send_replace(true);
+        self.inner.draining.store(true, Ordering::SeqCst);
+        for launch in self.inner.launches() {
+            launch.drain.send_replace(true);
+        }
         self.ended().await;
     }
 
     /// Resolves when no consumer runs any more, for whatever reasons.
     pub async fn ended(&self) {
-        for slot in &self.slots {
-            // An error means that the task is gone.
-            let _ = slot.stage.clone().wait_for(|stage| *stage != Stage::Running).await;
+        loop {
+            let stages: Vec<_> = locked(&self.inner.slots).iter().map(|slot| slot.stage.clone()).collect();
+            for mut stage in stages {
+                // An error means that the task is gone.
+                let _ = stage.wait_for(|stage| *stage != Stage::Running).await;
+            }
+            // Between the end of one consumer and the start of the next there may be none.
+            let _settled = match self.inner.draining.load(Ordering::SeqCst) {
+                true => None,
+                false => Some(self.inner.reconfiguring.lock().await),
+            };
+            if locked(&self.inner.slots).iter().all(|slot| *slot.stage.borrow() != Stage::Running) {
+                return;
+            }
         }
     }
 
     /// The worst reason for which a consumer has ended by itself.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        self.slots.iter().filter_map(|slot| *locked(&slot.fault)).max()
+        self.inner.launches().iter().filter_map(|launch| *locked(&launch.fault)).max()
     }
 
     /// For an operator's orders.
     #[must_use]
     pub fn control(&self) -> &Control {
-        &self.control
+        &self.inner.control
     }
 
     /// What works and what does not.
     #[must_use]
     pub fn health(&self) -> &Health {
-        &self.health
+        &self.inner.health
     }
 
     /// All metrics.
     #[must_use]
     pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
+        &self.inner.metrics
     }
 
     /// For the status page.
     #[must_use]
     pub fn report(&self) -> Vec<ConsumerReport> {
-        self.health.report()
+        self.inner.health.report()
+    }
+
+    /// Reads the configuration's file again, and has every consumer look at its plugin's. Returns once the first is done.
+    pub async fn reload(&self) {
+        self.inner.read_again().await;
+        for launch in self.inner.launches() {
+            launch.told.notify_one();
+        }
+    }
+
+    /// Takes another configuration while the consumers run: all of it, or nothing.
+    pub async fn reconfigure(&self, new: config::Config) -> Reloaded {
+        self.inner.reconfigure(Ok(new)).await
     }
 
     /// Whether every consumer runs and has read and finished all that is there. A moment later it may be untrue.
     #[must_use]
     pub fn caught_up(&self) -> bool {
-        self.slots.iter().all(|slot| {
-            let consumer = locked(&slot.consumer);
-            consumer.as_ref().is_some_and(|consumer| consumer.caught_up())
-        })
+        let launches = self.inner.launches();
+        launches.iter().all(|launch| launch.running().is_some_and(|consumer| consumer.caught_up()))
+    }
+}
+
+impl Inner {
+    /// One more consumer, which does not run yet.
+    fn make(&self, consumer: &config::Consumer) -> Result<Made, StartError> {
+        let health = ConsumerHealth::watched(
+            consumer.name.clone(),
+            consumer.lanes.max(1),
+            self.config.health,
+            consumer.revoke_deadline,
+        );
+        // There from now on: an alert on a consumer that does not run must see one that never started.
+        let metrics = self.metrics.consumer(&consumer.name);
+        let (stage, paused) = (Arc::new(channel::channel(Stage::Running).0), Arc::new(channel::channel(false).0));
+        let launch = Arc::new(Launch {
+            config: Arc::clone(&self.config),
+            settings: Mutex::new(Arc::new(consumer.clone())),
+            plugins: Arc::clone(&self.plugins),
+            // Its own: whose plugin burns all it may holds up no other consumer. The system shares the cores out.
+            pool: Arc::new(ComputePool::for_lanes(consumer.lanes)?),
+            metrics: metrics.clone(),
+            health: Arc::clone(&health),
+            stage: Arc::clone(&stage),
+            paused: paused.subscribe(),
+            consumer: Mutex::default(),
+            fault: Mutex::default(),
+            acceptances: Arc::clone(&self.acceptances),
+            compiled: tokio::sync::Mutex::default(),
+            told: Arc::new(Notify::new()),
+            wanted: Mutex::default(),
+            shadow: Arc::default(),
+            reloading: tokio::sync::Mutex::default(),
+            drain: channel::channel(false).0,
+        });
+        let steering = Steering {
+            name: consumer.name.clone(),
+            stage: Arc::clone(&stage),
+            paused,
+            health: Arc::clone(&health),
+            metrics,
+            launch: Arc::downgrade(&launch),
+        };
+        Ok(Made { launch, steering })
+    }
+
+    /// It begins to start.
+    fn spawn(&self, Made { launch, steering }: Made) {
+        let stage = launch.stage.subscribe();
+        self.health.add(Arc::clone(&launch.health));
+        self.control.add(steering);
+        let task = tokio::spawn(Arc::clone(&launch).run());
+        locked(&self.slots).push(Slot { launch: Arc::clone(&launch), stage, task });
+        if self.draining.load(Ordering::SeqCst) {
+            launch.drain.send_replace(true);
+        }
+    }
+
+    fn launches(&self) -> Vec<Arc<Launch>> {
+        locked(&self.slots).iter().map(|slot| Arc::clone(&slot.launch)).collect()
     }
 }
 
 impl Drop for App {
     fn drop(&mut self) {
-        for slot in &self.slots {
+        if let Some(watcher) = &self.watcher {
+            watcher.abort();
+        }
+        for slot in locked(&self.inner.slots).iter() {
             slot.task.abort();
             // The last handle stops the consumer's threads.
-            locked(&slot.consumer).take();
+            locked(&slot.launch.consumer).take();
         }
     }
 }

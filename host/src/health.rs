@@ -2,16 +2,18 @@
 
 mod away;
 mod behind;
+mod rules;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
 use away::Away;
 pub use away::Dependency;
 use behind::Behind;
+pub use rules::{PluginReport, ReloadReport};
 use serde::Serialize;
 
 use crate::{
@@ -26,35 +28,61 @@ const STUCK_POLL: Duration = Duration::from_secs(120);
 /// All consumers of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    consumers: Vec<Arc<ConsumerHealth>>,
+    consumers: Arc<RwLock<Vec<Arc<ConsumerHealth>>>>,
+    configuration: Arc<Mutex<Option<ReloadReport>>>,
 }
 
 impl Health {
     /// Of these consumers.
     #[must_use]
     pub fn new(consumers: Vec<Arc<ConsumerHealth>>) -> Self {
-        Self { consumers }
+        Self { consumers: Arc::new(RwLock::new(consumers)), configuration: Arc::default() }
+    }
+
+    /// One more.
+    pub fn add(&self, consumer: Arc<ConsumerHealth>) {
+        self.consumers.write().unwrap_or_else(PoisonError::into_inner).push(consumer);
+    }
+
+    /// It is no longer one of them.
+    pub fn remove(&self, consumer: &ConsumerName) {
+        self.consumers.write().unwrap_or_else(PoisonError::into_inner).retain(|kept| kept.name != *consumer);
+    }
+
+    /// The configuration was read again.
+    pub fn configured(&self, report: ReloadReport) {
+        *self.configuration.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+
+    /// What became of the configuration when it was read again; `None` = it was not.
+    #[must_use]
+    pub fn configuration(&self) -> Option<ReloadReport> {
+        self.configuration.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn all(&self) -> Vec<Arc<ConsumerHealth>> {
+        self.consumers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Why the process is not ready; empty = ready.
     #[must_use]
     pub fn reasons(&self) -> Vec<Reason> {
         let now = Instant::now();
-        self.consumers.iter().flat_map(|consumer| consumer.reasons(now)).collect()
+        self.all().iter().flat_map(|consumer| consumer.reasons(now)).collect()
     }
 
     /// Whether a restart is not called for. A database or broker that is away is no reason for one.
     #[must_use]
     pub fn live(&self) -> bool {
         let now = Instant::now();
-        self.consumers.iter().all(|consumer| consumer.live(now))
+        self.all().iter().all(|consumer| consumer.live(now))
     }
 
     /// Everything, for a person.
     #[must_use]
     pub fn report(&self) -> Vec<ConsumerReport> {
         let now = Instant::now();
-        self.consumers.iter().map(|consumer| consumer.report(now)).collect()
+        self.all().iter().map(|consumer| consumer.report(now)).collect()
     }
 }
 
@@ -82,6 +110,10 @@ pub struct ConsumerReport {
     pub partitions: BTreeMap<String, &'static str>,
     /// Offsets behind the end of the log, as far as known.
     pub lag: BTreeMap<String, i64>,
+    /// The plugin that rules; `None` = none was ready yet.
+    pub plugin: Option<PluginReport>,
+    /// What became of the last reload; `None` = there was none.
+    pub last_reload: Option<ReloadReport>,
     /// What is wrong.
     pub reasons: Vec<Reason>,
 }
@@ -124,6 +156,8 @@ struct State {
     /// By an operator's word. Outlives the consumer's end.
     paused: bool,
     trouble: Option<String>,
+    plugin: Option<PluginReport>,
+    last_reload: Option<ReloadReport>,
     partitions: BTreeMap<PartitionName, PartitionState>,
     lag: BTreeMap<PartitionName, i64>,
     behind: Behind,
@@ -161,6 +195,8 @@ impl ConsumerHealth {
             phase: Phase::Starting,
             paused: false,
             trouble: None,
+            plugin: None,
+            last_reload: None,
             partitions: BTreeMap::new(),
             lag: BTreeMap::new(),
             behind: Behind::default(),
@@ -180,6 +216,16 @@ impl ConsumerHealth {
     /// Something keeps it from starting for now.
     pub fn trouble(&self, text: String) {
         self.lock().trouble = Some(text);
+    }
+
+    /// This plugin rules from now on.
+    pub fn runs(&self, plugin: PluginReport) {
+        self.lock().plugin = Some(plugin);
+    }
+
+    /// A reload has ended.
+    pub fn reloaded(&self, report: ReloadReport) {
+        self.lock().last_reload = Some(report);
     }
 
     /// The group gave these (none is an answer too: the member is in the group).
@@ -432,6 +478,8 @@ impl ConsumerHealth {
             lanes: state.lanes.iter().map(lane).collect(),
             partitions: state.partitions.iter().map(|(name, p)| (name.to_string(), partition(p))).collect(),
             lag: state.lag.iter().map(|(name, records)| (name.to_string(), *records)).collect(),
+            plugin: state.plugin.clone(),
+            last_reload: state.last_reload.clone(),
             reasons,
         }
     }

@@ -63,6 +63,9 @@ pub struct Metrics {
     rebalances: Counters,
     commit_failures: Counters,
     client_events: Counters,
+    reloads: Counters,
+    config_reloads: Counters,
+    shadow: Counters,
     batch_records: Times,
     batch_seconds: Times,
     plugin_seconds: Times,
@@ -128,6 +131,24 @@ impl Metrics {
         );
         let commit_failures = counter(r, "offset_commit_failures", "Offset commits that failed; the next covers them");
         let client_events = counter(r, "kafka_client_events", "Errors and warnings that the Kafka client reported");
+        let reloads = counter(
+            r,
+            "plugin_reloads",
+            "Reloads, by result: taken, unchanged, refused (the rules of before stay), failed (for now)",
+        );
+        let config_reloads = counter(
+            r,
+            "config_reloads",
+            "Times that the configuration was read again, by result: taken, unchanged, refused, failed (for now)",
+        );
+        for result in Reloaded::ALL {
+            config_reloads.get_or_create_owned(&vec![("result", result.label().to_owned())]);
+        }
+        let shadow = counter(
+            r,
+            "shadow_records",
+            "Records that a shadow was held against, by result: same, key, verdict, changes; passed_by (no time), failed",
+        );
         let batch_records = Family::new_with_constructor(records as fn() -> Histogram);
         r.register("batch_records", "Records per committed transaction", batch_records.clone());
         let batch_seconds = Family::new_with_constructor(seconds as fn() -> Histogram);
@@ -162,6 +183,9 @@ impl Metrics {
             rebalances,
             commit_failures,
             client_events,
+            reloads,
+            config_reloads,
+            shadow,
             batch_records,
             batch_seconds,
             plugin_seconds,
@@ -172,6 +196,11 @@ impl Metrics {
             paused,
             progress,
         }
+    }
+
+    /// The configuration was read again.
+    pub fn configured(&self, result: Reloaded) {
+        self.config_reloads.get_or_create_owned(&vec![("result", result.label().to_owned())]).inc();
     }
 
     /// The OpenMetrics text.
@@ -210,6 +239,12 @@ impl Metrics {
         let outcome = |outcome: &str| self.records.get_or_create_owned(&with("outcome", outcome));
         let gauge = |family: &Gauges| family.get_or_create_owned(&of(name));
         let times = |family: &Times| family.get_or_create_owned(&of(name));
+        for result in ShadowResult::ALL {
+            self.shadow.get_or_create_owned(&with("result", result.label()));
+        }
+        for result in Reloaded::ALL {
+            self.reloads.get_or_create_owned(&with("result", result.label()));
+        }
         for cause in RetryCause::ALL {
             self.retries.get_or_create_owned(&with("cause", cause.label()));
         }
@@ -240,6 +275,8 @@ impl Metrics {
             client_events: counter(&self.client_events),
             plugin_failures: self.plugin_failures.clone(),
             retries: self.retries.clone(),
+            reloads: self.reloads.clone(),
+            shadow: self.shadow.clone(),
             batch_records: times(&self.batch_records),
             batch_seconds: times(&self.batch_seconds),
             plugin_seconds: times(&self.plugin_seconds),
@@ -297,6 +334,68 @@ impl RetryCause {
     }
 }
 
+/// How a shadow's word on a record compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShadowResult {
+    /// Both say the same.
+    Same,
+    /// Another key.
+    Key,
+    /// One applies it, the other skips or rejects it; or for another reason.
+    Verdict,
+    /// Other changes.
+    Changes,
+    /// There was no time to look.
+    PassedBy,
+    /// The shadow failed on the whole batch.
+    Failed,
+}
+
+impl ShadowResult {
+    const ALL: [Self; 6] = [Self::Same, Self::Key, Self::Verdict, Self::Changes, Self::PassedBy, Self::Failed];
+
+    /// Its word.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Key => "key",
+            Self::Verdict => "verdict",
+            Self::Changes => "changes",
+            Self::PassedBy => "passed_by",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How a reload ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reloaded {
+    /// Other rules are in force.
+    Taken,
+    /// There was nothing new.
+    Unchanged,
+    /// What was found did not pass: the rules of before stay in force.
+    Refused,
+    /// It could not be examined for now, for the database or the machine: the rules of before stay in force.
+    Failed,
+}
+
+impl Reloaded {
+    const ALL: [Self; 4] = [Self::Taken, Self::Unchanged, Self::Refused, Self::Failed];
+
+    /// Its word.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Unchanged => "unchanged",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What a committed batch did beside its outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
@@ -347,6 +446,8 @@ pub struct ConsumerMetrics {
     client_events: Counter,
     plugin_failures: Counters,
     retries: Counters,
+    reloads: Counters,
+    shadow: Counters,
     batch_records: Histogram,
     batch_seconds: Histogram,
     plugin_seconds: Histogram,
@@ -396,6 +497,16 @@ impl ConsumerMetrics {
     /// A batch is tried again.
     pub fn retried(&self, cause: RetryCause) {
         self.retries.get_or_create_owned(&self.with("cause", cause.label())).inc();
+    }
+
+    /// A shadow was held against so many records.
+    pub fn shadowed(&self, result: ShadowResult, records: u64) {
+        self.shadow.get_or_create_owned(&self.with("result", result.label())).inc_by(records);
+    }
+
+    /// A reload has ended.
+    pub fn reloaded(&self, result: Reloaded) {
+        self.reloads.get_or_create_owned(&self.with("result", result.label())).inc();
     }
 
     /// A batch's partitions were another host's.

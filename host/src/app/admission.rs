@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{StartError, locked};
+use super::{StartError, gates::blocking, locked};
 use crate::{
     identity::ConsumerName,
     key_gate::{self, Acceptance, KeyFault, Refusal},
-    plugin::{EvaluateContext, Plugin, PluginError},
-    store::{KeyChange, KeyState, Store},
+    plugin::{EvaluateContext, Plugin},
+    store::{KeyChange, KeySample, KeyState, Store},
 };
 
 /// What was found.
@@ -26,8 +26,10 @@ pub(super) struct Gate<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) consumer: &'a ConsumerName,
     pub(super) config_file: Option<&'a Path>,
-    /// An operator's words that were not used yet.
-    pub(super) acceptances: &'a Mutex<Vec<Acceptance>>,
+    /// An operator's words that were not used yet; `None` = none is taken.
+    pub(super) acceptances: Option<&'a Mutex<Vec<Acceptance>>>,
+    /// Inputs of the last minutes with their keys, whether or not the database keeps any.
+    pub(super) recent: Vec<KeySample>,
 }
 
 impl Gate<'_> {
@@ -40,23 +42,27 @@ impl Gate<'_> {
         plugin: &Arc<dyn Plugin>,
         context: &EvaluateContext,
     ) -> Result<Admitted, StartError> {
-        let Some(state) = self.store.key_state(self.consumer).await? else {
+        let Some(mut state) = self.store.key_state(self.consumer).await? else {
             // The first start ever: its keys are the ledger's.
             return Ok(Admitted { key_version: plugin.description().key_version, samples: 0 });
         };
         let (key_version, samples) = (state.row.key_version, state.samples.len());
+        state.samples.extend(self.recent.iter().cloned());
         let asked = (Arc::clone(plugin), context.clone(), state.clone());
-        let compared = tokio::task::spawn_blocking(move || {
+        let comparison = blocking(move || {
             let (plugin, context, state) = asked;
+            // Invariant 4, before anything is held against the ledger.
+            let inputs = key_gate::inputs(&state.samples);
+            let held = key_gate::hold(plugin.as_ref(), &inputs, &context)?;
+            held.map_err(|moved| moved.of(plugin.as_ref()))?;
             key_gate::compare(plugin.as_ref(), &state.samples, &context)
-        });
-        let comparison =
-            compared.await.unwrap_or_else(|panic| Err(PluginError::Host { message: panic.to_string() }))?;
+        })
+        .await?;
         let fault = match key_gate::judge(plugin.as_ref(), &state, &comparison) {
             Ok(()) => {
                 let name = self.consumer;
                 tracing::info!(consumer = %name, samples, lost = comparison.lost, "the plugin's keys fit");
-                if locked(self.acceptances).iter().any(|word| word.names(name)) {
+                if self.acceptances.is_some_and(|words| locked(words).iter().any(|word| word.names(name))) {
                     tracing::info!(consumer = %name, "--accept-key-change: there is nothing to accept");
                 }
                 return Ok(Admitted { key_version, samples });
@@ -84,7 +90,7 @@ impl Gate<'_> {
     /// An operator's word on this plugin. A plugin that cannot make up its mind is never accepted.
     fn word_for(&self, plugin: &Arc<dyn Plugin>, fault: &KeyFault) -> Option<Acceptance> {
         let stable = !matches!(fault, KeyFault::Unstable { .. });
-        let words = locked(self.acceptances);
+        let words = locked(self.acceptances?);
         words.iter().find(|word| stable && word.covers(self.consumer, &plugin.digest())).cloned()
     }
 
@@ -97,7 +103,9 @@ impl Gate<'_> {
             return Err(StartError::Refused { place: self.store.place(), refusal });
         };
         // Good for once: a plugin that comes later has to be accepted anew.
-        locked(self.acceptances).retain(|kept| kept != word);
+        if let Some(words) = self.acceptances {
+            locked(words).retain(|kept| kept != word);
+        }
         tracing::warn!(
             consumer = %self.consumer, by = %change.by, from = change.from_version, to = key_version,
             "other keys are accepted, whoever runs under the old ones commits nothing from here on: {fault}"

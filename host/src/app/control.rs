@@ -1,10 +1,12 @@
 //! What an operator may tell a running consumer: pause, go on, start again. Nothing here outlives the process.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
 
-use crate::{health::ConsumerHealth, identity::ConsumerName, metrics::ConsumerMetrics};
+use super::launch::Launch;
+
+use crate::{health::ConsumerHealth, identity::ConsumerName, metrics::ConsumerMetrics, pipeline::ShadowReport};
 
 /// Where a consumer's task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) enum Stage {
 /// All consumers of an application, for orders. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
-    pub(super) consumers: Arc<[Steering]>,
+    consumers: Arc<RwLock<Vec<Steering>>>,
 }
 
 /// One consumer's.
@@ -31,6 +33,8 @@ pub(super) struct Steering {
     pub(super) paused: Arc<watch::Sender<bool>>,
     pub(super) health: Arc<ConsumerHealth>,
     pub(super) metrics: ConsumerMetrics,
+    /// Gone with the application.
+    pub(super) launch: Weak<Launch>,
 }
 
 /// What a consumer is told.
@@ -42,6 +46,12 @@ pub enum Order {
     Pause,
     /// Take records again.
     Resume,
+    /// Look at the plugin's file again, and take what is there if it passes the gates.
+    Reload,
+    /// The shadow's plugin becomes the consumer's, if it passes the gates.
+    Promote,
+    /// The shadow looks on no longer.
+    DropShadow,
 }
 
 impl Order {
@@ -52,6 +62,7 @@ impl Order {
             "restart" => Some(Self::Restart),
             "pause" => Some(Self::Pause),
             "resume" => Some(Self::Resume),
+            "reload" => Some(Self::Reload),
             _ => None,
         }
     }
@@ -66,25 +77,48 @@ pub enum Disobeyed {
     /// Only what has stopped can be started again.
     #[error("consumer {0} has not stopped: only a consumer that stopped by itself is started again")]
     NotStopped(ConsumerName),
+    /// There is nothing to promote or drop.
+    #[error("consumer {0} has no shadow: give it [consumer.shadow] and have the configuration read again")]
+    NoShadow(ConsumerName),
     /// What does not run takes no records anyway.
     #[error("consumer {0} does not run: mend what stopped it and POST /v1/consumers/{0}/restart")]
     NotRunning(ConsumerName),
 }
 
 impl Control {
+    /// What a consumer's shadow has found; `None` where there is no such consumer, or it has no shadow.
+    #[must_use]
+    pub fn shadow(&self, consumer: &str) -> Option<ShadowReport> {
+        let consumers = self.consumers.read().unwrap_or_else(PoisonError::into_inner);
+        let launch = consumers.iter().find(|steering| steering.name.as_str() == consumer)?.launch.upgrade()?;
+        Some(launch.shadow.get()?.report())
+    }
+
+    pub(super) fn remove(&self, consumer: &ConsumerName) {
+        self.consumers.write().unwrap_or_else(PoisonError::into_inner).retain(|steering| steering.name != *consumer);
+    }
+
+    pub(super) fn add(&self, steering: Steering) {
+        self.consumers.write().unwrap_or_else(PoisonError::into_inner).push(steering);
+    }
+
     /// Gives a consumer an order; it follows within moments. Saying the same twice is no mistake, a restart excepted.
     ///
     /// # Errors
     /// Where there is no such consumer, or it is in no state for it.
     pub fn order(&self, consumer: &str, order: Order) -> Result<(), Disobeyed> {
-        let Some(steering) = self.consumers.iter().find(|steering| steering.name.as_str() == consumer) else {
-            let names: Vec<&str> = self.consumers.iter().map(|steering| steering.name.as_str()).collect();
+        let consumers = self.consumers.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(steering) = consumers.iter().find(|steering| steering.name.as_str() == consumer) else {
+            let names: Vec<&str> = consumers.iter().map(|steering| steering.name.as_str()).collect();
             return Err(Disobeyed::Unknown(names.join(", ")));
         };
         match order {
             Order::Restart => steering.restart(),
             Order::Pause => steering.pause(true),
             Order::Resume => steering.pause(false),
+            Order::Reload => steering.reload(),
+            Order::Promote => steering.shadow(Launch::promote),
+            Order::DropShadow => steering.shadow(Launch::drop_shadow),
         }
     }
 }
@@ -102,6 +136,26 @@ impl Steering {
             return Err(Disobeyed::NotStopped(self.name.clone()));
         }
         tracing::info!(consumer = %self.name, "starting again, as an operator wants");
+        Ok(())
+    }
+
+    fn shadow(&self, what: impl Fn(&Launch) -> bool) -> Result<(), Disobeyed> {
+        if *self.stage.borrow() != Stage::Running {
+            return Err(Disobeyed::NotRunning(self.name.clone()));
+        }
+        match self.launch.upgrade() {
+            Some(launch) if what(&launch) => Ok(()),
+            _ => Err(Disobeyed::NoShadow(self.name.clone())),
+        }
+    }
+
+    fn reload(&self) -> Result<(), Disobeyed> {
+        if *self.stage.borrow() != Stage::Running {
+            return Err(Disobeyed::NotRunning(self.name.clone()));
+        }
+        if let Some(launch) = self.launch.upgrade() {
+            launch.told.notify_one();
+        }
         Ok(())
     }
 
@@ -130,7 +184,9 @@ mod tests {
         let metrics = Metrics::new().consumer(&name);
         let health = ConsumerHealth::new(name.clone(), 1);
         let (stage, paused) = (Arc::new(watch::channel(stage).0), Arc::new(watch::channel(false).0));
-        Control { consumers: [Steering { name, stage, paused, health, metrics }].into() }
+        let control = Control::default();
+        control.add(Steering { name, stage, paused, health, metrics, launch: Weak::new() });
+        control
     }
 
     #[test]
@@ -151,7 +207,7 @@ mod tests {
         let running = control(Stage::Running);
         for (order, paused) in [(Order::Pause, true), (Order::Pause, true), (Order::Resume, false)] {
             assert_eq!(running.order("c", order), Ok(()));
-            assert_eq!(*running.consumers[0].paused.borrow(), paused);
+            assert_eq!(*running.consumers.read().unwrap()[0].paused.borrow(), paused);
         }
     }
 }

@@ -6,58 +6,86 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use super::{PluginLoader, StartError, admission::Gate, control::Stage, locked, start_error::Fault};
+use super::{PluginLoader, StartError, admission::Admitted, control::Stage, locked, start_error::Fault};
 use crate::{
     check,
     class::Class,
     config::{self, KafkaCluster},
-    health::ConsumerHealth,
+    health::{ConsumerHealth, PluginReport},
     key_gate::Acceptance,
-    merge::{self, Target},
     metrics::ConsumerMetrics,
     outage::Outages,
-    panics,
-    pipeline::{Consumer, Parts, Rules},
-    plugin::{ComputePool, Description, EvaluateContext, Plugin, PluginError},
+    pipeline::{Consumer, Parts, ShadowSlot},
+    plugin::ComputePool,
     source::{
         PartitionName, Source,
         kafka::{ClientOptions, KafkaSource},
     },
-    store::{self, Applier, Policy, Registration, Store},
+    store::{self, Registration, Store},
 };
 
 /// The longest pause between two tries to start a consumer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What it takes to start one consumer.
+/// What it takes to start one consumer, and what others may tell it.
 pub(super) struct Launch {
+    /// Databases, clusters and the file's name; the consumers in it may be out of date.
     pub(super) config: Arc<config::Config>,
-    pub(super) index: usize,
+    /// The consumer's own. Replaced by a reload.
+    pub(super) settings: Mutex<Arc<config::Consumer>>,
     pub(super) plugins: Arc<PluginLoader>,
     pub(super) pool: Arc<ComputePool>,
     pub(super) metrics: ConsumerMetrics,
     pub(super) health: Arc<ConsumerHealth>,
     pub(super) stage: Arc<watch::Sender<Stage>>,
     pub(super) paused: watch::Receiver<bool>,
-    pub(super) consumer: Arc<Mutex<Option<Arc<Consumer>>>>,
-    pub(super) fault: Arc<Mutex<Option<Fault>>>,
-    /// Compiled once, however often the start is tried.
-    pub(super) plugin: tokio::sync::OnceCell<Arc<dyn Plugin>>,
+    pub(super) consumer: Mutex<Option<Arc<Consumer>>>,
+    pub(super) fault: Mutex<Option<Fault>>,
     /// An operator's words that keys may change.
     pub(super) acceptances: Arc<Mutex<Vec<Acceptance>>>,
-    pub(super) draining: watch::Receiver<bool>,
+    /// Compiled once, however often the start is tried.
+    pub(super) compiled: tokio::sync::Mutex<Option<Arc<dyn crate::plugin::Plugin>>>,
+    /// Its file is to be looked at again.
+    pub(super) told: Arc<Notify>,
+    /// What the next reload is to take instead of the settings.
+    pub(super) wanted: Mutex<Option<Arc<config::Consumer>>>,
+    /// A candidate that looks on.
+    pub(super) shadow: Arc<ShadowSlot>,
+    /// One reload at a time.
+    pub(super) reloading: tokio::sync::Mutex<()>,
+    pub(super) drain: watch::Sender<bool>,
+}
+
+/// The task is over, by whatever way.
+struct Done {
+    stage: Arc<watch::Sender<Stage>>,
+    health: Arc<ConsumerHealth>,
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.health.stopped("its task died of a bug in tidegate; the log says where".to_owned());
+        }
+        self.stage.send_replace(Stage::Done);
+    }
 }
 
 impl Launch {
-    fn settings(&self) -> &config::Consumer {
-        &self.config.consumers[self.index]
+    pub(super) fn settings(&self) -> Arc<config::Consumer> {
+        Arc::clone(&locked(&self.settings))
     }
 
-    /// Runs the consumer, and runs it again where an operator wants it after it stopped, until the application drains.
-    pub(super) async fn run(mut self) {
-        let mut draining = self.draining.clone();
+    pub(super) fn running(&self) -> Option<Arc<Consumer>> {
+        locked(&self.consumer).clone()
+    }
+
+    /// Runs the consumer, and runs it again where an operator wants it after it stopped, until it is drained.
+    pub(super) async fn run(self: Arc<Self>) {
+        let _done = Done { stage: Arc::clone(&self.stage), health: Arc::clone(&self.health) };
+        let mut draining = self.drain.subscribe();
         loop {
             self.run_once(&mut draining).await;
             if *draining.borrow() {
@@ -75,9 +103,9 @@ impl Launch {
 
     /// Before another start: nothing of the last one may be left, for it may hold a lock; and whatever was mended may
     /// have been the plugin.
-    async fn forget(&mut self) {
+    async fn forget(&self) {
         *locked(&self.fault) = None;
-        self.plugin = tokio::sync::OnceCell::new();
+        *self.compiled.lock().await = None;
         self.health.restarting();
         let last = locked(&self.consumer).take();
         // Closing a client waits for its threads.
@@ -97,7 +125,8 @@ impl Launch {
                 Ok(consumer) => break Arc::new(consumer),
                 Err(error) => error,
             };
-            let name = &self.settings().name;
+            let settings = self.settings();
+            let name = &settings.name;
             if error.class() != Class::Transient {
                 tracing::error!(consumer = %name, "does not start: {error}");
                 *locked(&self.fault) = Some(error.fault());
@@ -111,6 +140,8 @@ impl Launch {
             self.health.trouble(error.to_string());
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
+                // The plugin's file has changed: what was compiled is of yesterday.
+                () = self.told.notified() => *self.compiled.lock().await = None,
                 () = drained(draining) => return self.health.drained(),
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -119,50 +150,45 @@ impl Launch {
         tokio::select! {
             () = consumer.ended() => *locked(&self.fault) = Some(Fault::Running),
             () = drained(draining) => consumer.drain().await,
+            () = self.reload_when_told() => {}
+        }
+    }
+
+    /// Never resolves.
+    async fn reload_when_told(&self) {
+        self.shade().await;
+        loop {
+            self.told.notified().await;
+            self.reload().await;
         }
     }
 
     async fn start(&self) -> Result<Consumer, StartError> {
         let settings = self.settings();
-        let no_such =
-            |table, name: &String| StartError::NoSuch { consumer: settings.name.clone(), table, name: name.clone() };
-        let database =
-            self.config.databases.get(&settings.database).ok_or_else(|| no_such("database", &settings.database))?;
-        let cluster = self.config.kafka.get(&settings.kafka).ok_or_else(|| no_such("kafka", &settings.kafka))?;
-        let store = store::open(database)?;
-        let refused = |refusal| StartError::Refused { place: store.place(), refusal };
-        if let Some(refusal) = store.schema_state().await?.refusal() {
-            return Err(refused(refusal));
+        let cluster = self.config.kafka.get(&settings.kafka);
+        let cluster = cluster.ok_or_else(|| StartError::NoSuch {
+            consumer: settings.name.clone(),
+            table: "kafka",
+            name: settings.kafka.clone(),
+        })?;
+        let store = self.store(&settings)?;
+        let plugin = self.compiled(&settings).await?;
+        let (rules, admitted) = self.rules(&settings, store.as_ref(), plugin, None).await?;
+        self.ask_for_topics(&settings, cluster).await?;
+        let registration = registration(&settings, &rules);
+        self.register(store.as_ref(), &registration).await?;
+        let Admitted { samples, .. } = admitted;
+        if !settings.key_samples {
+            // They have served once more; whoever keeps none must not keep the old ones.
+            if samples > 0 {
+                store.forget_key_samples(&settings.name).await?;
+            }
+            tracing::warn!(
+                consumer = %settings.name,
+                "key_samples = false: a later plugin that gives other keys is found by a reload only, or where it declares it"
+            );
         }
-        let targets = resolve(store.as_ref(), settings).await?;
-        let grants = store.missing_grants(&targets).await?;
-        if !grants.is_empty() {
-            return Err(StartError::Rights { place: store.place(), grants });
-        }
-        let plugin = self.load_plugin().await?;
-        ungranted(plugin.description(), &targets)?;
-        let context = EvaluateContext::of(settings);
-        let gate = Gate {
-            store: store.as_ref(),
-            consumer: &settings.name,
-            config_file: self.config.file.as_deref(),
-            acceptances: &self.acceptances,
-        };
-        let admitted = gate.admit(&plugin, &context).await?;
-        self.ask_for_topics(cluster).await?;
-        let registration = Registration {
-            name: settings.name.clone(),
-            group: settings.group.clone(),
-            key_version: admitted.key_version,
-            plugin_digest: plugin.digest(),
-            started_from: serde_json::json!({ "start": start_text(settings.start) }),
-        };
-        // Invariant 10: one active key version per consumer. Another host may have raised it a moment ago.
-        let row = store.register_consumer(&registration).await?;
-        if let Some(refusal) = row.refusal(registration.key_version) {
-            return Err(refused(refusal));
-        }
-        let policy = Policy { older_than_retention: settings.ledger.older_than_retention, ..Policy::default() };
+        self.health.runs(PluginReport::of(rules.plugin.as_ref()));
         let parts = Parts {
             name: settings.name.clone(),
             registration,
@@ -171,14 +197,10 @@ impl Launch {
             lanes: settings.lanes,
             limits: settings.batch,
             drain_deadline: settings.revoke_deadline,
-            rules: Rules {
-                applier: Applier::new(settings.name.clone(), targets.into(), policy),
-                plugin,
-                context,
-                key_version: admitted.key_version,
-            },
+            rules,
             key_samples: settings.key_samples,
-            samples_known: admitted.samples,
+            samples_known: samples,
+            shadow: Arc::clone(&self.shadow),
             store,
             pool: Arc::clone(&self.pool),
             paused: self.paused.clone(),
@@ -197,10 +219,30 @@ impl Launch {
         })
     }
 
+    /// The consumer's database. Nothing is connected yet.
+    pub(super) fn store(&self, settings: &config::Consumer) -> Result<Arc<dyn Store>, StartError> {
+        let database = self.config.databases.get(&settings.database).ok_or_else(|| StartError::NoSuch {
+            consumer: settings.name.clone(),
+            table: "database",
+            name: settings.database.clone(),
+        })?;
+        Ok(store::open(database)?)
+    }
+
+    /// Says in the database under which key version and plugin it runs from now on.
+    pub(super) async fn register(&self, store: &dyn Store, registration: &Registration) -> Result<(), StartError> {
+        // Invariant 10: one active key version per consumer. Another host may have raised it a moment ago.
+        let row = store.register_consumer(registration).await?;
+        match row.refusal(registration.key_version) {
+            None => Ok(()),
+            Some(refusal) => Err(StartError::Refused { place: store.place(), refusal }),
+        }
+    }
+
     /// Whether the topics are there, and R3.1: a ledger that forgets too early would let a replay in twice. Not known =
     /// not started. Where only some are missing, the others are consumed.
-    async fn ask_for_topics(&self, cluster: &KafkaCluster) -> Result<(), StartError> {
-        let (settings, servers) = (self.settings(), check::servers(cluster));
+    async fn ask_for_topics(&self, settings: &config::Consumer, cluster: &KafkaCluster) -> Result<(), StartError> {
+        let servers = check::servers(cluster);
         let asking = format!("asking Kafka {servers} for the retention of its topics");
         tracing::info!(consumer = %settings.name, "{asking}");
         self.health.trouble(asking);
@@ -220,32 +262,21 @@ impl Launch {
         }
         if topics.too_short.is_empty() { Ok(()) } else { Err(StartError::Retention(topics.too_short)) }
     }
-
-    async fn load_plugin(&self) -> Result<Arc<dyn Plugin>, PluginError> {
-        self.plugin.get_or_try_init(|| self.compile_plugin()).await.cloned()
-    }
-
-    /// Compiling takes seconds of CPU time: not on an async worker.
-    async fn compile_plugin(&self) -> Result<Arc<dyn Plugin>, PluginError> {
-        let (plugins, config, index) = (Arc::clone(&self.plugins), Arc::clone(&self.config), self.index);
-        let loaded = tokio::task::spawn_blocking(move || plugins(&config.consumers[index])).await;
-        loaded.unwrap_or_else(|error| Err(PluginError::Host { message: panics::of_task(error) }))
-    }
 }
 
-impl Drop for Launch {
-    /// The task is over, by whatever way.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.health.stopped("its task died of a bug in tidegate; the log says where".to_owned());
-        }
-        self.stage.send_replace(Stage::Done);
-    }
-}
-
-/// Resolves once the application drains, or is gone.
+/// Resolves once the consumer is to drain, or is gone.
 async fn drained(draining: &mut watch::Receiver<bool>) {
     let _ = draining.wait_for(|drain| *drain).await;
+}
+
+pub(super) fn registration(settings: &config::Consumer, rules: &crate::pipeline::Rules) -> Registration {
+    Registration {
+        name: settings.name.clone(),
+        group: settings.group.clone(),
+        key_version: rules.key_version,
+        plugin_digest: rules.plugin.digest(),
+        started_from: serde_json::json!({ "start": start_text(settings.start) }),
+    }
 }
 
 fn start_text(start: config::Start) -> String {
@@ -254,34 +285,4 @@ fn start_text(start: config::Start) -> String {
         config::Start::Latest => "latest".to_owned(),
         config::Start::Time(time_ms) => format!("{time_ms} ms since 1970"),
     }
-}
-
-/// Holds every target against the catalog (R2.5), then against the consumer's others; all faults at once.
-async fn resolve(store: &dyn Store, settings: &config::Consumer) -> Result<Vec<Target>, StartError> {
-    let (mut targets, mut faults) = (Vec::new(), Vec::new());
-    for spec in &settings.targets {
-        match merge::resolve(spec, &store.table_info(&spec.table).await?) {
-            Ok(target) => targets.push(target),
-            Err(found) => faults.extend(found.iter().map(ToString::to_string)),
-        }
-    }
-    if faults.is_empty() {
-        faults.extend(merge::check_together(&targets).iter().map(ToString::to_string));
-    }
-    if faults.is_empty() { Ok(targets) } else { Err(StartError::Targets(faults)) }
-}
-
-/// Invariant 7, as far as the plugin says beforehand what it writes.
-fn ungranted(description: &Description, targets: &[Target]) -> Result<(), PluginError> {
-    let refuse = |message| Err(PluginError::NotGranted { plugin: description.name.clone(), message });
-    for (name, columns) in &description.targets {
-        let Some(target) = targets.iter().find(|target| target.spec.name == *name) else {
-            return refuse(format!("it writes a target {name}, which no [[consumer.target]] grants"));
-        };
-        let granted = |column: &&String| target.spec.columns.iter().any(|granted| granted.name == **column);
-        if let Some(column) = columns.iter().find(|column| !granted(column)) {
-            return refuse(format!("it writes column {column} of target {name}, which `columns` does not grant"));
-        }
-    }
-    Ok(())
 }

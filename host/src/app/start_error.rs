@@ -61,6 +61,9 @@ pub enum StartError {
     /// None of the consumer's topics is there; each with the way out.
     #[error("{}", .0.join("; "))]
     NoTopic(Vec<String>),
+    /// The plugin answers golden cases otherwise than they say.
+    #[error("{0}")]
+    Cases(String),
     /// The plugin's keys are not the ledger's.
     #[error("{0}")]
     Keys(Box<Refusal>),
@@ -92,6 +95,7 @@ impl StartError {
             Self::Source(error) => error.class(),
             Self::Away { .. } | Self::NoTopic(_) => Class::Transient,
             Self::NoSuch { .. }
+            | Self::Cases(_)
             | Self::Keys(_)
             | Self::Refused { .. }
             | Self::Rights { .. }

@@ -263,6 +263,30 @@ pub enum ConsumersCommand {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Have it look at its plugin's file again; `list` shows what became of it
+    Reload {
+        /// Which
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Show what its shadow has found, as JSON
+    Shadow {
+        /// Whose
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Make its shadow's plugin its own, if that passes the gates
+    PromoteShadow {
+        /// Whose
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Have its shadow look on no longer
+    DropShadow {
+        /// Whose
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 #[cfg(test)]

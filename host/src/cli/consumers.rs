@@ -35,15 +35,21 @@ pub(super) fn run(arguments: &Arguments, options: &ConsumersOptions) -> Exit {
         Some(ConsumersCommand::Pause { name }) => (Method::POST, order(name, "pause")),
         Some(ConsumersCommand::Resume { name }) => (Method::POST, order(name, "resume")),
         Some(ConsumersCommand::Restart { name }) => (Method::POST, order(name, "restart")),
+        Some(ConsumersCommand::Reload { name }) => (Method::POST, order(name, "reload")),
+        Some(ConsumersCommand::Shadow { name }) => (Method::GET, order(name, "shadow")),
+        Some(ConsumersCommand::PromoteShadow { name }) => (Method::POST, order(name, "shadow/promote")),
+        Some(ConsumersCommand::DropShadow { name }) => (Method::POST, order(name, "shadow/drop")),
     };
+    // It is not a consumer, so there is no table of it.
+    let shadow = matches!(options.command, Some(ConsumersCommand::Shadow { .. }));
     // A token goes only where it is needed.
-    let token = host.token.as_ref().filter(|_| method == Method::POST);
+    let token = host.token.as_ref().filter(|_| method == Method::POST || shadow);
     if token.is_some() && host.endpoint.is_readable_on_the_way() {
         complain("warning: the token goes over the network in plain text; https:// would keep it");
     }
     block_on(async {
         match ask(&host.endpoint, method, &path, token, host.trusted.as_deref()).await {
-            Ok(said) => show(&host, said.status, &said.body, options.json),
+            Ok(said) => show(&host, said.status, &said.body, options.json || shadow),
             Err(why) => failed(Exit::Environment, &why, options.json),
         }
     })
@@ -168,6 +174,11 @@ fn table(said: &Value) -> String {
         };
         let cells: Vec<_> = row.iter().enumerate().map(cell).collect();
         let _ = writeln!(lines, "{}", cells.join("  ").trim_end());
+        let reload = number.checked_sub(1).map(|at| &consumers[at]["last_reload"]).filter(|reload| reload.is_object());
+        if let Some(reload) = reload {
+            let why = reload["why"].as_str().map(|why| format!(": {}", plain(why))).unwrap_or_default();
+            let _ = writeln!(lines, "  last reload {} {}{why}", text(&reload["at"]), text(&reload["result"]));
+        }
         let reasons = number.checked_sub(1).and_then(|at| consumers[at]["reasons"].as_array());
         for reason in reasons.into_iter().flatten() {
             let _ = writeln!(lines, "  ! {}: {}", text(&reason["about"]), text(&reason["text"]));

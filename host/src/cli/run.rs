@@ -73,13 +73,14 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>, accepted: Vec<Acceptan
     for warning in &warnings {
         tracing::warn!(key = warning.key, "{}", warning.message);
     }
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => {
-            complain(&format!("cannot wait for signals: {error}"));
-            return Exit::Environment;
-        }
-    };
+    let (mut signals, mut hangup) =
+        match Signals::new().and_then(|signals| Ok((signals, signal(SignalKind::hangup())?))) {
+            Ok(both) => both,
+            Err(error) => {
+                complain(&format!("cannot wait for signals: {error}"));
+                return Exit::Environment;
+            }
+        };
     let starting = start(config, accepted);
     let (app, server) = tokio::select! {
         started = starting => match started {
@@ -89,32 +90,45 @@ async fn serve(config: Config, warnings: Vec<Diagnostic>, accepted: Vec<Acceptan
         // Nothing is at hand yet.
         _ = signals.next() => return Exit::Fine,
     };
-    let exit = tokio::select! {
-        () = app.ended() => {
-            // Each has logged why. A supervisor may try again; a process without a consumer would only look alive.
-            tracing::error!("no consumer runs any more");
-            match app.fault() {
-                Some(Fault::Configuration) => Exit::Invalid,
-                Some(Fault::Environment) => Exit::Environment,
-                Some(Fault::Running) | None => Exit::Failed,
-            }
-        }
-        _ = signals.next() => {
-            tracing::info!("draining: finishing what is at hand; another signal forces");
-            tokio::select! {
-                () = app.drain() => {
-                    tracing::info!("drained");
-                    Exit::Fine
-                }
-                code = signals.next() => {
-                    complain("forced to stop: what was at hand will come again");
-                    Exit::Code(code)
+    let exit = loop {
+        tokio::select! {
+            () = app.ended() => break ended(&app),
+            _ = signals.next() => break drain(&app, &mut signals).await,
+            _ = hangup.recv() => {
+                tracing::info!("SIGHUP: reading the configuration and the plugins again");
+                tokio::select! {
+                    () = app.reload() => {}
+                    _ = signals.next() => break drain(&app, &mut signals).await,
                 }
             }
         }
     };
     drop(server);
     exit
+}
+
+fn ended(app: &App) -> Exit {
+    // Each has logged why. A supervisor may try again; a process without a consumer would only look alive.
+    tracing::error!("no consumer runs any more");
+    match app.fault() {
+        Some(Fault::Configuration) => Exit::Invalid,
+        Some(Fault::Environment) => Exit::Environment,
+        Some(Fault::Running) | None => Exit::Failed,
+    }
+}
+
+async fn drain(app: &App, signals: &mut Signals) -> Exit {
+    tracing::info!("draining: finishing what is at hand; another signal forces");
+    tokio::select! {
+        () = app.drain() => {
+            tracing::info!("drained");
+            Exit::Fine
+        }
+        code = signals.next() => {
+            complain("forced to stop: what was at hand will come again");
+            Exit::Code(code)
+        }
+    }
 }
 
 /// Everything that runs: the consumers, and what shows them.

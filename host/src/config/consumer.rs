@@ -93,6 +93,7 @@ pub(super) fn read(reading: &Reading<'_>, number: usize, table: &Table, place: &
         ),
         key_samples: section.boolean("key_samples", true),
         plugin: plugin::read(&section),
+        shadow: plugin::read_shadow(&section),
         topics: topics.iter().map(|(topic, _)| topic.clone()).collect(),
         targets: placed_targets.iter().map(|target| target.spec.clone()).collect(),
         name,

@@ -24,17 +24,28 @@ pub(super) fn read(consumer: &Section<'_>) -> Plugin {
             path: PathBuf::new(),
             sha256: None,
             signed_by: Vec::new(),
+            cases: None,
             limits: PluginLimits::default(),
             settings,
         };
     };
+    of(&section)
+}
+
+/// Reads a consumer's shadow, where it has one.
+pub(super) fn read_shadow(consumer: &Section<'_>) -> Option<Plugin> {
+    consumer.section("shadow", &schema::PLUGIN).map(|section| of(&section))
+}
+
+fn of(section: &Section<'_>) -> Plugin {
     let path = section.required_text("path", "the plugin's component: path = \"plugins/NAME.wasm\"");
     Plugin {
-        path: path.map(|path| place(&section, &path)).unwrap_or_default(),
-        sha256: digest(&section),
-        signed_by: signed_by(&section),
-        limits: limits(&section),
-        settings: settings(&section),
+        path: path.map(|path| place(section, &path)).unwrap_or_default(),
+        sha256: digest(section),
+        signed_by: signed_by(section),
+        cases: section.text("cases").map(|cases| section.reading.resolve(&cases.place, &cases.value)),
+        limits: limits(section),
+        settings: settings(section),
     }
 }
 

@@ -29,6 +29,7 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
     let root = Section::open(reading, &schema::ROOT, table, place, "");
     let databases = named(&root, "database", database::read);
     let (bounds, dead_after) = health::read(&root);
+    let (plugin_cache, watch_plugins) = plugins(&root);
     let mut config = Config {
         file: None,
         databases: databases.iter().map(|(name, placed)| (name.clone(), placed.database.clone())).collect(),
@@ -36,7 +37,8 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         http: http::read(&root),
         health: bounds,
         log: log(&root),
-        plugin_cache: plugin_cache(&root),
+        plugin_cache,
+        watch_plugins,
         consumers: vec![],
     };
     let mut consumers: Vec<_> = root
@@ -94,10 +96,11 @@ fn named<T>(
     out
 }
 
-fn plugin_cache(root: &Section<'_>) -> Option<std::path::PathBuf> {
-    let section = root.section("plugins", &schema::PLUGINS)?;
-    let folder = section.text("cache")?;
-    Some(root.reading.resolve(&folder.place, &folder.value))
+/// The cache's folder, and whether files are watched.
+fn plugins(root: &Section<'_>) -> (Option<std::path::PathBuf>, bool) {
+    let Some(section) = root.section("plugins", &schema::PLUGINS) else { return (None, true) };
+    let folder = section.text("cache").map(|folder| root.reading.resolve(&folder.place, &folder.value));
+    (folder, section.boolean("watch", true))
 }
 
 fn log(root: &Section<'_>) -> Log {

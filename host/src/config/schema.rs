@@ -32,7 +32,7 @@ pub(super) static HTTP: Section =
 pub(super) static TLS: Section = Section { name: "tls", keys: &["cert_file", "key_file"] };
 pub(super) static HEALTH: Section = Section { name: "health", keys: &["silent_after", "stuck_after", "dead_after"] };
 pub(super) static LOG: Section = Section { name: "log", keys: &["format", "filter"] };
-pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache"] };
+pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache", "watch"] };
 pub(super) static CONSUMER: Section = Section {
     name: "a consumer",
     keys: &[
@@ -51,6 +51,7 @@ pub(super) static CONSUMER: Section = Section {
         "revoke_deadline",
         "key_samples",
         "plugin",
+        "shadow",
         "target",
     ],
 };
@@ -59,7 +60,7 @@ pub(super) static BATCH: Section = Section { name: "batch", keys: &["max_records
 pub(super) static LEDGER: Section =
     Section { name: "ledger", keys: &["retention", "replay_window", "older_than_retention"] };
 pub(super) static PLUGIN: Section =
-    Section { name: "plugin", keys: &["path", "sha256", "signed_by", "limits", "settings"] };
+    Section { name: "plugin", keys: &["path", "sha256", "signed_by", "cases", "limits", "settings"] };
 pub(super) static LIMITS: Section = Section {
     name: "limits",
     keys: &["memory", "cpu_base", "cpu_per_event", "changes_per_event", "output_per_event", "log_bytes"],

@@ -45,6 +45,8 @@ pub struct Config {
     pub log: Log,
     /// `[plugins] cache`: a private folder for compiled plugins; `None` = compile at every start.
     pub plugin_cache: Option<PathBuf>,
+    /// `[plugins] watch`: whether a plugin's file that changes is reloaded by itself.
+    pub watch_plugins: bool,
     /// `[[consumer]]`, in the file's order; names are unique.
     pub consumers: Vec<Consumer>,
 }
@@ -127,7 +129,7 @@ pub const DEFAULT_QUEUE_BYTES: usize = 4 << 20;
 pub const DEFAULT_REVOKE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// One consumer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Consumer {
     /// Half of the ledger's key.
     pub name: ConsumerName,
@@ -159,6 +161,8 @@ pub struct Consumer {
     pub key_samples: bool,
     /// The business rules.
     pub plugin: Plugin,
+    /// A candidate that looks on: `[consumer.shadow]`.
+    pub shadow: Option<Plugin>,
     /// What the plugin may write. Names are unique.
     pub targets: Vec<TargetSpec>,
 }
@@ -251,7 +255,7 @@ pub enum Tombstones {
 }
 
 /// A consumer's plugin.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Plugin {
     /// The component's file, or `oci://…`. Loading has put the configuration file's folder before a relative one.
     pub path: PathBuf,
@@ -261,6 +265,8 @@ pub struct Plugin {
     pub signed_by: Vec<crate::plugin::distribution::PublicKey>,
     /// What it may use.
     pub limits: PluginLimits,
+    /// A folder of golden cases that it has to answer as they say before it rules.
+    pub cases: Option<PathBuf>,
     /// Given to `configure` as JSON. May come from environment variables: `Debug` does not show it.
     pub settings: serde_json::Value,
 }

@@ -20,18 +20,46 @@ pub(super) fn routes() -> Router<View> {
     Router::new()
         .route("/v1/consumers", get(all))
         .route("/v1/consumers/{name}", get(one))
+        .route("/v1/consumers/{name}/shadow", get(shadow))
+        .route("/v1/consumers/{name}/shadow/{order}", post(change_shadow))
         .route("/v1/consumers/{name}/{order}", post(change))
 }
 
 async fn all(State(view): State<View>) -> Response {
     let consumers: Vec<_> = view.health.report().iter().map(|report| consumer(&view, report)).collect();
-    answer(StatusCode::OK, &json!({ "consumers": consumers }))
+    answer(StatusCode::OK, &json!({ "consumers": consumers, "last_configuration_reload": view.health.configuration() }))
 }
 
 async fn one(State(view): State<View>, Path(name): Path<String>) -> Response {
     match view.health.report().iter().find(|report| report.consumer == name) {
         Some(report) => answer(StatusCode::OK, &consumer(&view, report)),
         None => refuse(StatusCode::NOT_FOUND, "no such consumer: see /v1/consumers"),
+    }
+}
+
+/// With the token: differences show what is in messages.
+async fn shadow(State(view): State<View>, Path(name): Path<String>, headers: HeaderMap) -> Response {
+    if let Err(refusal) = token::check(view.token.as_ref(), &headers) {
+        return refusal.into_response();
+    }
+    match view.control.shadow(&name) {
+        Some(report) => answer(StatusCode::OK, &json!(report)),
+        None => refuse(StatusCode::NOT_FOUND, "no such consumer, or it has no shadow: see /v1/consumers"),
+    }
+}
+
+async fn change_shadow(
+    State(view): State<View>,
+    Path((name, order)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refusal) = token::check(view.token.as_ref(), &headers) {
+        return refusal.into_response();
+    }
+    match order.as_str() {
+        "promote" => obey(&view, &name, Order::Promote),
+        "drop" => obey(&view, &name, Order::DropShadow),
+        _ => refuse(StatusCode::NOT_FOUND, "a shadow can be told: promote, drop"),
     }
 }
 
@@ -42,11 +70,15 @@ async fn change(State(view): State<View>, Path((name, order)): Path<(String, Str
         return refusal.into_response();
     }
     let Some(order) = Order::from_word(&order) else {
-        return refuse(StatusCode::NOT_FOUND, "a consumer can be told: restart, pause, resume");
+        return refuse(StatusCode::NOT_FOUND, "a consumer can be told: restart, pause, resume, reload");
     };
-    match view.control.order(&name, order) {
+    obey(&view, &name, order)
+}
+
+fn obey(view: &View, name: &str, order: Order) -> Response {
+    match view.control.order(name, order) {
         Ok(()) => match view.health.report().iter().find(|report| report.consumer == name) {
-            Some(report) => answer(StatusCode::ACCEPTED, &consumer(&view, report)),
+            Some(report) => answer(StatusCode::ACCEPTED, &consumer(view, report)),
             None => StatusCode::ACCEPTED.into_response(),
         },
         Err(why @ Disobeyed::Unknown(_)) => refuse(StatusCode::NOT_FOUND, &why.to_string()),
@@ -80,6 +112,8 @@ fn consumer(view: &View, report: &ConsumerReport) -> Value {
         "reasons": reasons,
         "lanes": report.lanes,
         "partitions": partitions,
+        "plugin": report.plugin,
+        "last_reload": report.last_reload,
         "outcomes": counts,
         "last_progress": outcomes.last_progress.map(|at| at.to_string()),
     })

@@ -44,6 +44,17 @@ fn one(html: &mut String, consumer: &ConsumerReport, outcomes: Outcomes) {
         consumer.phase,
         consumer.lanes.iter().map(|lane| lane.state).collect::<Vec<_>>().join(", ")
     );
+    if let Some(plugin) = &consumer.plugin {
+        let short = plugin.sha256.get(..12).unwrap_or_default();
+        let _ =
+            write!(html, "<p class=\"note\">plugin: {} {} ({short}…)", escape(&plugin.name), escape(&plugin.version));
+        if let Some(reload) = &consumer.last_reload {
+            let why = reload.why.as_deref().map(|why| format!(": {}", escape(why))).unwrap_or_default();
+            let class = if reload.why.is_some() { "bad" } else { "note" };
+            let _ = write!(html, " · <span class=\"{class}\">last reload {} {}{why}</span>", reload.at, reload.result);
+        }
+        html.push_str("</p>");
+    }
     for reason in &consumer.reasons {
         let _ = write!(html, "<p class=\"bad\">{}: {}</p>", escape(&reason.about), escape(&reason.text));
     }

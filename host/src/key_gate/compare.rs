@@ -70,7 +70,7 @@ pub fn compare(
     samples: &[KeySample],
     context: &EvaluateContext,
 ) -> Result<Comparison, PluginError> {
-    let inputs: Vec<Input> = samples.iter().map(input).collect();
+    let inputs = inputs(samples);
     let first = identities(plugin, &inputs, context)?;
     let second = identities(plugin, &inputs, context)?;
     let mut comparison = Comparison { compared: samples.len(), ..Comparison::default() };
@@ -101,7 +101,13 @@ fn ids(identity: Identity) -> (MessageId, AggregateId) {
     (identity.message_id, identity.aggregate_id)
 }
 
-pub(super) fn input(sample: &KeySample) -> Input {
+/// Samples as a plugin may be shown them again.
+#[must_use]
+pub fn inputs(samples: &[KeySample]) -> Vec<Input> {
+    samples.iter().map(input).collect()
+}
+
+fn input(sample: &KeySample) -> Input {
     let record = Record {
         offset: 0,
         timestamp_ms: None,

@@ -9,11 +9,13 @@
 
 mod acceptance;
 mod compare;
+mod metamorphic;
 
 use std::fmt;
 
 pub use acceptance::Acceptance;
-pub use compare::{Comparison, Difference, compare};
+pub use compare::{Comparison, Difference, compare, inputs};
+pub use metamorphic::{Moved, hold, hold_live};
 
 use crate::{identity::ConsumerName, plugin::Plugin, store::KeyState};
 
@@ -105,7 +107,7 @@ impl fmt::Display for Refusal {
         write!(
             f,
             "duplicates of what was applied would not be recognised, and would be applied again; deploy the plugin of \
-             before ({}…), or, where other keys are meant, run `tidegate run{config} --accept-key-change {}`: it raises the \
+             before ({}…), or, where other keys are meant, run `tidegate run --accept-key-change {}{config}`: it raises the \
              key version from {active}, ends whoever runs under the old one, and is recorded in key_changes",
             short(before),
             crate::seek::quoted(&format!("{consumer}@{}", short(digest)))

@@ -130,7 +130,7 @@ fn a_refusal_says_what_it_means_and_names_both_ways_out() {
         "TG009",
         "applied again",
         "010101010101…",
-        "`tidegate run --config t.toml --accept-key-change pay@abababababab`",
+        "`tidegate run --accept-key-change pay@abababababab --config t.toml`",
         "from 4",
     ] {
         assert!(text.contains(part), "{part:?} in {text}");

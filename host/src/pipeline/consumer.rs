@@ -5,7 +5,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -24,6 +24,7 @@ use super::{
     read,
     rules::{InForce, Rules},
     samples::{self, Sampler},
+    shadow::ShadowSlot,
     starts::Starts,
 };
 use crate::{
@@ -34,7 +35,7 @@ use crate::{
     plugin::ComputePool,
     seek::WayOut,
     source::{PartitionName, Source, StartPoints},
-    store::{Registration, Store},
+    store::{KeySample, Registration, Store},
 };
 
 /// How long one poll of the group waits.
@@ -68,6 +69,8 @@ pub struct Parts {
     pub key_samples: bool,
     /// How many it has already.
     pub samples_known: usize,
+    /// Where a candidate may look on.
+    pub shadow: Arc<ShadowSlot>,
     /// Where evaluating runs.
     pub pool: Arc<ComputePool>,
     /// While true, it takes no records, and stays in its group.
@@ -85,6 +88,8 @@ pub struct Consumer {
     ended: watch::Receiver<bool>,
     health: Arc<ConsumerHealth>,
     source: Arc<dyn Source>,
+    rules: Arc<InForce>,
+    samples: Arc<Sampler>,
 }
 
 enum Order {
@@ -120,13 +125,17 @@ impl Consumer {
         let (phase, phases) = watch::channel(Phase::Running);
         let phase = Arc::new(phase);
         let (failures, failed) = mpsc::unbounded_channel();
+        let rules = Arc::new(InForce::new(Arc::new(parts.rules)));
+        let samples = Arc::new(Sampler::new(parts.key_samples, parts.samples_known));
         let shared = Arc::new(Shared {
             name: parts.name,
             registration: parts.registration,
             source: Arc::clone(&source),
             store: parts.store,
-            rules: InForce::new(Arc::new(parts.rules)),
-            samples: Sampler::new(parts.key_samples, parts.samples_known),
+            rules: Arc::clone(&rules),
+            samples: Arc::clone(&samples),
+            shadow: parts.shadow,
+            evaluated: AtomicUsize::new(0),
             pool: parts.pool,
             limits: parts.limits,
             tips,
@@ -159,7 +168,7 @@ impl Consumer {
             running.supervise(received, failed).await;
             end.send_replace(true);
         });
-        Ok(Self { orders, phase, ended, health: parts.health, source })
+        Ok(Self { orders, phase, ended, health: parts.health, source, rules, samples })
     }
 
     /// Stops reading, finishes what is in flight, commits, leaves the group. Returns when all is done.
@@ -172,6 +181,24 @@ impl Consumer {
     pub async fn ended(&self) {
         // An error means that the supervisor is gone, and with it the consumer.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.get()
+    }
+
+    /// Puts other rules in force, from each lane's next batch on. They must be of the key version of those before: batches
+    /// at hand may be evaluated anew (Invariant 10).
+    pub fn rule_by(&self, rules: Rules) {
+        self.rules.set(Arc::new(rules));
+    }
+
+    /// Inputs of the last minutes, with their keys.
+    #[must_use]
+    pub fn recent_samples(&self) -> Vec<KeySample> {
+        self.samples.recent()
     }
 
     /// Its state.

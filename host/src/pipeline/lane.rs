@@ -1,7 +1,10 @@
 //! What the two halves of a lane share, and what passes between them.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Instant,
 };
 
@@ -12,8 +15,10 @@ use crate::{
     config::BatchLimits,
     health::ConsumerHealth,
     identity::ConsumerName,
+    key_gate::hold_live,
     metrics::{ConsumerMetrics, RetryCause},
-    plugin::{ComputePool, evaluate},
+    outcome::Evaluated,
+    plugin::{ComputePool, PluginError, evaluate, metamorphic::Relation},
     record::{Batch, Run},
     source::{Flight, PartitionName, Source},
     store::{PrepareContext, Prepared, Registration, Store, Tips},
@@ -24,6 +29,7 @@ use super::{
     retry::{Failures, Next, jittered},
     rules::{InForce, Rules},
     samples::Sampler,
+    shadow::{Look, Shadow, ShadowSlot},
 };
 
 /// How far along its end a consumer is.
@@ -44,8 +50,12 @@ pub(super) struct Shared {
     pub(super) registration: Registration,
     pub(super) source: Arc<dyn Source>,
     pub(super) store: Arc<dyn Store>,
-    pub(super) rules: InForce,
-    pub(super) samples: Sampler,
+    pub(super) rules: Arc<InForce>,
+    pub(super) samples: Arc<Sampler>,
+    /// A candidate that looks on.
+    pub(super) shadow: Arc<ShadowSlot>,
+    /// Batches evaluated so far, by all lanes.
+    pub(super) evaluated: AtomicUsize,
     pub(super) pool: Arc<ComputePool>,
     pub(super) limits: BatchLimits,
     pub(super) tips: Arc<Mutex<Tips>>,
@@ -148,14 +158,22 @@ impl Shared {
         loop {
             let started = std::time::Instant::now();
             let rules = self.rules.get();
-            let job = move || match evaluate(rules.plugin.as_ref(), &batch, &rules.context) {
+            let shadow = self.shadow.get();
+            let number = self.evaluated.fetch_add(1, Ordering::Relaxed);
+            let judge = move |rules: &Rules, batch: &Batch| -> Result<Vec<Evaluated>, PluginError> {
+                let evaluated = evaluate(rules.plugin.as_ref(), batch, &rules.context)?;
+                keys_stand_still(rules, batch, &evaluated, number)?;
+                Ok(evaluated)
+            };
+            let job = move || match judge(&rules, &batch) {
                 Ok(evaluated) => {
+                    let look = shadow.and_then(|shadow| Some((shadow.begin(&batch, &evaluated)?, shadow)));
                     let under = PrepareContext {
                         targets: rules.applier.targets(),
                         key_version: rules.key_version,
                         plugin_digest: rules.plugin.digest(),
                     };
-                    Ok(Ruled { prepared: Prepared::new(batch, evaluated, under), rules })
+                    Ok((Ruled { prepared: Prepared::new(batch, evaluated, under), rules }, look))
                 }
                 Err(error) => Err((error, batch)),
             };
@@ -164,9 +182,12 @@ impl Shared {
                 Err(error) => Err(error),
             };
             let error = match answer {
-                Ok(Ok(prepared)) => {
+                Ok(Ok((ruled, look))) => {
                     self.metrics.evaluated(started.elapsed());
-                    return Ok(prepared);
+                    if let Some((look, shadow)) = look {
+                        self.look_on(look, shadow);
+                    }
+                    return Ok(ruled);
                 }
                 Ok(Err((error, back))) => {
                     batch = back;
@@ -184,6 +205,35 @@ impl Shared {
             self.pause(failures.count(false, batch.records.len())).await?;
         }
     }
+}
+
+impl Shared {
+    /// Shows a shadow its part of a batch, beside the path.
+    fn look_on(&self, look: Look, shadow: Arc<Shadow>) {
+        let pool = Arc::clone(&self.pool);
+        tokio::spawn(async move {
+            let job = Arc::clone(&shadow);
+            if let Ok(pending) = pool.submit(move || job.look(&look)).await {
+                // A panic of the host's own has been told as such.
+                let _ = pending.await;
+            }
+            shadow.end();
+        });
+    }
+}
+
+/// One batch in so many is looked at again, its keys held against those after one of the relations.
+const LOOKED_AT: usize = 32;
+
+// Invariant 4: before anything of the batch is written.
+fn keys_stand_still(rules: &Rules, batch: &Batch, evaluated: &[Evaluated], number: usize) -> Result<(), PluginError> {
+    if !number.is_multiple_of(LOOKED_AT) {
+        return Ok(());
+    }
+    // The first is looked at for what its order does.
+    let relation = Relation::ALL[(number / LOOKED_AT + 1) % Relation::ALL.len()];
+    let plugin = rules.plugin.as_ref();
+    hold_live(plugin, batch, evaluated, &rules.context, relation)?.map_err(|moved| moved.of(plugin))
 }
 
 /// The batch without the runs that `keep` refuses.

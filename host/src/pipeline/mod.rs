@@ -18,7 +18,9 @@ mod read;
 mod retry;
 mod rules;
 mod samples;
+mod shadow;
 mod starts;
 
 pub use consumer::{Consumer, Parts};
 pub use rules::Rules;
+pub use shadow::{Difference, Shadow, ShadowReport, ShadowSlot};

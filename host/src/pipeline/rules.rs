@@ -43,6 +43,11 @@ impl InForce {
         Self(std::sync::RwLock::new(rules))
     }
 
+    /// The lanes take them for their next batch; what is evaluated already is applied under the rules of before.
+    pub(super) fn set(&self, rules: Arc<Rules>) {
+        *self.0.write().unwrap_or_else(std::sync::PoisonError::into_inner) = rules;
+    }
+
     pub(super) fn get(&self) -> Arc<Rules> {
         Arc::clone(&self.0.read().unwrap_or_else(std::sync::PoisonError::into_inner))
     }

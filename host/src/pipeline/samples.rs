@@ -92,7 +92,6 @@ impl Sampler {
         self.fresh.notify_one();
     }
 
-    #[allow(dead_code, reason = "for reloads")]
     /// The last ones, whether or not the database has them.
     pub(super) fn recent(&self) -> Vec<KeySample> {
         self.taken().recent.iter().cloned().collect()

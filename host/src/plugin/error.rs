@@ -220,6 +220,17 @@ pub enum PluginError {
         /// The last one's error.
         last: String,
     },
+    /// The key of an input depends on its company, its place or its position (Invariant 4).
+    #[error(
+        "error[TG001]: plugin {plugin}: {message}; a key must come from the input alone: take the id that the producer \
+         put into the event"
+    )]
+    KeysMoved {
+        /// Its name.
+        plugin: String,
+        /// What was done, and the ids.
+        message: String,
+    },
     /// The host itself panicked in a compute job, or its compute threads are gone.
     #[error("a compute job failed in the host itself: {message}")]
     Host {
@@ -248,6 +259,7 @@ impl PluginError {
             | Self::Settings { .. }
             | Self::Load { .. }
             | Self::Broken { .. }
+            | Self::KeysMoved { .. }
             | Self::Host { .. } => Class::Fatal,
         }
     }
@@ -267,6 +279,7 @@ impl PluginError {
             Self::Load { .. } => "plugin-load",
             Self::Unreachable { .. } => "plugin-unreachable",
             Self::Broken { .. } => "plugin-broken",
+            Self::KeysMoved { .. } => "plugin-keys-moved",
             Self::Host { .. } => "plugin-host",
         }
     }

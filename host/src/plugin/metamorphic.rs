@@ -93,7 +93,7 @@ pub fn first_violation<T: Clone, K: Clone + PartialEq, E>(
 }
 
 /// The batches that a relation makes of one of `len`, as places in it.
-fn arrangements(relation: Relation, len: usize, alone: usize) -> Vec<Vec<usize>> {
+pub(crate) fn arrangements(relation: Relation, len: usize, alone: usize) -> Vec<Vec<usize>> {
     let all = || (0..len).collect::<Vec<_>>();
     let batches = match relation {
         Relation::Again => vec![all()],

@@ -63,6 +63,14 @@ impl Native {
         self
     }
 
+    /// One more target that it says it writes.
+    #[must_use]
+    pub fn writes(mut self, target: &str, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        self.description.targets.insert(target.to_owned(), columns);
+        self
+    }
+
     /// Who a message is.
     #[must_use]
     pub fn keys(mut self, keys: impl Fn(&Message) -> KeyResult + Send + Sync + 'static) -> Self {

@@ -58,7 +58,7 @@ pub struct Applier {
     consumer: ConsumerName,
     targets: Arc<[Target]>,
     policy: Policy,
-    breaker: Mutex<Breaker>,
+    breaker: Arc<Mutex<Breaker>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,13 @@ impl Applier {
     /// `targets` are those that the batches were prepared with.
     #[must_use]
     pub fn new(consumer: ConsumerName, targets: Arc<[Target]>, policy: Policy) -> Self {
-        Self { consumer, targets, policy, breaker: Mutex::default() }
+        Self { consumer, targets, policy, breaker: Arc::default() }
+    }
+
+    /// The same consumer's under other targets or another policy. What the breaker has counted goes on counting.
+    #[must_use]
+    pub fn succeeded_by(&self, targets: Arc<[Target]>, policy: Policy) -> Self {
+        Self { consumer: self.consumer.clone(), targets, policy, breaker: Arc::clone(&self.breaker) }
     }
 
     /// The consumer.

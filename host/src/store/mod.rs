@@ -81,6 +81,8 @@ pub trait Store: Send + Sync {
         key_version: i32,
         samples: &[(i32, KeySample)],
     ) -> Result<(), StoreError>;
+    /// Removes a consumer's samples: whoever keeps no more must not keep the old ones either.
+    async fn forget_key_samples(&self, consumer: &ConsumerName) -> Result<(), StoreError>;
     /// Raises the key version, in one transaction with the note of who did it, once whatever commits under the old one is
     /// over; answers the new one. `None` where another version is active by now: nothing was changed.
     async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError>;

@@ -371,6 +371,32 @@ mod tests {
     }
 
     #[test]
+    fn samples_are_applied_records_spread_over_the_batch() {
+        let mut batch = batch(&[(0, 0, 8, &[0, 1, 2, 3, 4, 5, 6, 7])]);
+        for record in &mut batch.records {
+            record.payload = Some(Bytes::from(vec![b'x'; 10]));
+        }
+        let identified = |record: &Record| testing::apply(&record.offset.to_string()).identity;
+        let evaluated = batch
+            .records
+            .iter()
+            .map(|record| Evaluated { identity: identified(record), verdict: Verdict::Apply(Vec::new()) });
+        let evaluated = evaluated.collect();
+        let prepared =
+            Prepared::new(batch, evaluated, PrepareContext { targets: &[], key_version: 1, plugin_digest: [0; 32] });
+        let mut outcomes = [Outcome::Applied; 8];
+        outcomes[0] = Outcome::Duplicate;
+        let ids = |most, bytes| {
+            let samples = prepared.key_samples(&outcomes, most, bytes, |topic| topic.into());
+            samples.into_iter().map(|sample| sample.message_id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(3, 1_000), ["1", "4", "7"]);
+        assert_eq!(ids(100, 1_000).len(), 7);
+        assert_eq!(ids(100, 25).len(), 2, "no more than so many bytes");
+        assert_eq!(prepared.key_samples(&outcomes[..1], 9, 1_000, |topic| topic.into()), []);
+    }
+
+    #[test]
     fn a_split_between_runs_leaves_both_whole() {
         let mut head = prepared(batch(&[(0, 5, 9, &[5, 7]), (1, 0, 12, &[1, 4])]));
         let tail = head.split_off(2);

@@ -66,6 +66,17 @@ pub(crate) fn with_other_keys(name: &str) -> Native {
     })
 }
 
+/// One more than the event says.
+pub(crate) fn with_other_amounts(name: &str) -> Native {
+    native(name).compute(|message, _| {
+        let [mut balance, latest] = values(&text(message));
+        if let Value::Integer(amount) = &mut balance[1] {
+            *amount += 1;
+        }
+        ComputeResult::Changes(vec![(0, balance), (1, latest)])
+    })
+}
+
 fn keys(message: &Message) -> KeyResult {
     match text(message).as_str() {
         "skip" => KeyResult::Skip("not mine".to_owned()),

@@ -198,13 +198,13 @@ async fn what_is_missing_is_told_with_the_grant_that_mends_it() {
             .replace("…", "public");
         roles.database.execute(&statement).await;
     }
-    let host = roles.consumed().await;
+    let mut host = roles.consumed().await;
+    host.ready().await;
     assert_eq!(roles.rows().await, 1);
 
     // Taken away while it runs: nothing is committed, nothing becomes a dead letter, and it is said.
     roles.database.execute(&format!("REVOKE UPDATE, INSERT ON settlements FROM {run}")).await;
     roles.publish(10..15);
-    let mut host = host;
     assert_eq!(host.wait().code(), Some(1), "{}", host.log());
     let log = host.log();
     assert!(log.contains("permission denied for table settlements (SQLSTATE 42501)") || log.contains("42501"), "{log}");

@@ -115,6 +115,7 @@ fn links_lead_somewhere() {
         "docs/http.md",
         "docs/first-plugin.md",
         "docs/mutations.md",
+        "docs/reload.md",
         "plugins/README.md",
     ];
     let mut broken = Vec::new();

@@ -206,6 +206,9 @@ impl Store for FaultyStore {
     ) -> Result<(), StoreError> {
         self.inner.keep_key_samples(consumer, key_version, samples).await
     }
+    async fn forget_key_samples(&self, consumer: &ConsumerName) -> Result<(), StoreError> {
+        self.inner.forget_key_samples(consumer).await
+    }
     async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
         self.inner.accept_key_change(change).await
     }

@@ -120,6 +120,7 @@ impl<D: Sql> Scene<D> {
             log: Log { json: false, filter: "warn".to_owned() },
             health: HealthBounds::default(),
             plugin_cache: None,
+            watch_plugins: false,
             consumers: consumers.iter().map(|wanted| self.settings(wanted)).collect(),
         }
     }
@@ -140,10 +141,12 @@ impl<D: Sql> Scene<D> {
             queue_bytes: DEFAULT_QUEUE_BYTES,
             revoke_deadline: Duration::from_secs(3),
             key_samples: true,
+            shadow: None,
             plugin: Plugin {
                 path: PathBuf::from("closures"),
                 sha256: None,
                 signed_by: Vec::new(),
+                cases: None,
                 limits: PluginLimits::default(),
                 settings: serde_json::Value::Null,
             },

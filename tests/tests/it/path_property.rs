@@ -219,6 +219,7 @@ impl Scene {
             },
             key_samples: true,
             samples_known: 0,
+            shadow: Arc::default(),
             pool: Arc::clone(&self.pool),
             paused: tokio::sync::watch::channel(false).1,
             health: ConsumerHealth::new(consumer(), 1),

@@ -47,6 +47,7 @@ impl Subject {
             path: self.file.clone(),
             sha256: Some(self.sha256),
             signed_by: Vec::new(),
+            cases: None,
             limits,
             settings: settings.clone(),
         })

@@ -50,6 +50,12 @@ impl Lane {
         self.run(Statement::Notes, "keep key samples", query).await.map(drop)
     }
 
+    /// See [`super::super::Store::forget_key_samples`].
+    pub(super) async fn forget_key_samples(&mut self, consumer: &ConsumerName) -> Result<(), StoreError> {
+        let query = sqlx::query("DELETE FROM key_samples WHERE consumer_name = $1").bind(consumer.as_str());
+        self.run(Statement::Register, "forget the key samples", query).await.map(drop)
+    }
+
     /// See [`super::super::Store::accept_key_change`]. Under the consumer's exclusive lock: transactions that began before
     /// are over, and those that begin after see the new version.
     pub(super) async fn accept_key_change(&mut self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
@@ -96,8 +102,7 @@ impl Lane {
         if self.run(Statement::Register, ACCEPTING, note).await? == 0 {
             return Ok(None);
         }
-        let old = sqlx::query("DELETE FROM key_samples WHERE consumer_name = $1").bind(change.consumer.as_str());
-        self.run(Statement::Register, ACCEPTING, old).await?;
+        self.forget_key_samples(&change.consumer).await?;
         let samples: Vec<_> = (0..).zip(change.samples.iter().cloned()).collect();
         self.run(Statement::Register, ACCEPTING, insert(&change.consumer, version, &samples)).await?;
         Ok(Some(version))

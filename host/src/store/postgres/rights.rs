@@ -19,7 +19,7 @@ const OWN: [(&str, &[&str]); 9] = [
     ("duplicate_attempts", &["SELECT", "INSERT", "UPDATE"]),
     ("payload_conflicts", &["SELECT", "INSERT", "UPDATE"]),
     ("dead_letters", &["SELECT", "INSERT", "UPDATE"]),
-    ("key_samples", &["SELECT", "INSERT", "UPDATE"]),
+    ("key_samples", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("key_changes", &["SELECT"]),
 ];
 

@@ -93,6 +93,15 @@ async fn insert(
     Ok(())
 }
 
+async fn forget(conn: &mut SqliteConnection, consumer: &ConsumerName) -> Result<(), StoreError> {
+    sqlx::query("DELETE FROM key_samples WHERE consumer_name = ?")
+        .bind(consumer.as_str())
+        .execute(conn)
+        .await
+        .map(drop)
+        .map_err(failed(Statement::Register, "forget the key samples"))
+}
+
 impl SqliteLane {
     /// See [`super::super::Store::keep_key_samples`].
     pub(super) async fn keep_key_samples(
@@ -104,6 +113,18 @@ impl SqliteLane {
         self.begin(consumer).await?;
         let done = insert(&mut self.conn, consumer, key_version, samples).await;
         match done {
+            Ok(()) => self.commit().await,
+            Err(error) => {
+                self.rollback().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// See [`super::super::Store::forget_key_samples`].
+    pub(super) async fn forget_key_samples(&mut self, consumer: &ConsumerName) -> Result<(), StoreError> {
+        self.begin(consumer).await?;
+        match forget(&mut self.conn, consumer).await {
             Ok(()) => self.commit().await,
             Err(error) => {
                 self.rollback().await?;
@@ -159,11 +180,7 @@ impl SqliteLane {
             .execute(&mut self.conn)
             .await
             .map_err(&failed)?;
-        sqlx::query("DELETE FROM key_samples WHERE consumer_name = ?")
-            .bind(name)
-            .execute(&mut self.conn)
-            .await
-            .map_err(&failed)?;
+        forget(&mut self.conn, &change.consumer).await?;
         let samples: Vec<_> = (0..).zip(change.samples.iter().cloned()).collect();
         insert(&mut self.conn, &change.consumer, version, &samples).await?;
         Ok(version)

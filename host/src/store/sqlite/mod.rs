@@ -171,6 +171,10 @@ impl Store for SqliteStore {
         self.lane().await?.keep_key_samples(consumer, key_version, samples).await
     }
 
+    async fn forget_key_samples(&self, consumer: &ConsumerName) -> Result<(), StoreError> {
+        self.lane().await?.forget_key_samples(consumer).await
+    }
+
     async fn accept_key_change(&self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
         self.lane().await?.accept_key_change(change).await
     }

@@ -57,6 +57,9 @@ pub(super) async fn samples_come_back_as_they_were(f: &Fixture) {
     assert_eq!(f.store.key_state(&other).await.unwrap().unwrap().samples, []);
     assert_eq!(f.store.key_state(&ConsumerName::new("nobody").unwrap()).await.unwrap(), None);
     assert_eq!(f.number("SELECT count(*) FROM key_samples").await, 2);
+    f.store.keep_key_samples(&other, 1, &[(0, sample("kept"))]).await.unwrap();
+    f.store.forget_key_samples(&name).await.unwrap();
+    assert_eq!(f.number("SELECT count(*) FROM key_samples").await, 1);
 }
 
 pub(super) async fn an_accepted_change_of_keys_fences_the_old_plugin(f: &Fixture) {

@@ -90,6 +90,7 @@ impl Guest {
             path: file.path.clone(),
             sha256: None,
             signed_by: Vec::new(),
+            cases: None,
             limits: self.limits,
             settings: self.settings.clone(),
         })
@@ -116,6 +117,7 @@ impl File {
             path: self.path.clone(),
             sha256,
             signed_by: Vec::new(),
+            cases: None,
             limits,
             settings: serde_json::Value::Null,
         })

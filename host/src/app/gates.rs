@@ -1,0 +1,143 @@
+//! What a plugin has to pass before it rules, at a start and at a reload alike, in the order of what is cheapest to know:
+//! schema, targets and rights in the database; what the plugin writes; its golden cases; its keys.
+
+use std::sync::Arc;
+
+use super::{
+    StartError,
+    admission::{Admitted, Gate},
+    launch::Launch,
+};
+use crate::{
+    config,
+    merge::{self, Target, TargetSpec},
+    panics,
+    pipeline::{Consumer, Rules},
+    plugin::{Description, EvaluateContext, Plugin, PluginError, cases},
+    store::{Applier, Policy, Store},
+};
+
+impl Launch {
+    /// The plugin, compiled at the first call. Waits for nobody else's compiler.
+    pub(super) async fn compiled(&self, settings: &Arc<config::Consumer>) -> Result<Arc<dyn Plugin>, PluginError> {
+        let mut compiled = self.compiled.lock().await;
+        if let Some(plugin) = compiled.as_ref() {
+            return Ok(Arc::clone(plugin));
+        }
+        let plugin = self.load(settings).await?;
+        *compiled = Some(Arc::clone(&plugin));
+        Ok(plugin)
+    }
+
+    /// Reads, pins, compiles, describes and configures. Compiling takes seconds of CPU time: not on an async worker.
+    pub(super) async fn load(&self, settings: &Arc<config::Consumer>) -> Result<Arc<dyn Plugin>, PluginError> {
+        let (plugins, settings) = (Arc::clone(&self.plugins), Arc::clone(settings));
+        blocking(move || plugins(&settings)).await
+    }
+
+    /// Rules that have passed every gate. `running`: the consumer that they are to rule from its next batch on; its
+    /// recent inputs are looked at as well, and no change of keys is accepted, since its lanes are not drained.
+    pub(super) async fn rules(
+        &self,
+        settings: &Arc<config::Consumer>,
+        store: &dyn Store,
+        plugin: Arc<dyn Plugin>,
+        running: Option<&Consumer>,
+    ) -> Result<(Rules, Admitted), StartError> {
+        let refused = |refusal| StartError::Refused { place: store.place(), refusal };
+        if let Some(refusal) = store.schema_state().await?.refusal() {
+            return Err(refused(refusal));
+        }
+        let targets = resolve(store, settings).await?;
+        let grants = store.missing_grants(&targets).await?;
+        if !grants.is_empty() {
+            return Err(StartError::Rights { place: store.place(), grants });
+        }
+        ungranted(plugin.description(), &targets)?;
+        self.golden_cases(settings, plugin.digest()).await?;
+        let context = EvaluateContext::of(settings);
+        let gate = Gate {
+            store,
+            consumer: &settings.name,
+            config_file: self.config.file.as_deref(),
+            acceptances: running.is_none().then_some(&*self.acceptances),
+            recent: running.map(Consumer::recent_samples).unwrap_or_default(),
+        };
+        let admitted = gate.admit(&plugin, &context).await?;
+        let policy = Policy { older_than_retention: settings.ledger.older_than_retention, ..Policy::default() };
+        let applier = match running {
+            Some(consumer) => consumer.rules().applier.succeeded_by(targets.into(), policy),
+            None => Applier::new(settings.name.clone(), targets.into(), policy),
+        };
+        Ok((Rules { applier, plugin, context, key_version: admitted.key_version }, admitted))
+    }
+}
+
+impl Launch {
+    /// Runs the golden cases that the configuration names, each twice in fresh instances.
+    async fn golden_cases(&self, settings: &Arc<config::Consumer>, digest: [u8; 32]) -> Result<(), StartError> {
+        let Some(folder) = settings.plugin.cases.clone() else { return Ok(()) };
+        let (plugins, settings) = (Arc::clone(&self.plugins), Arc::clone(settings));
+        let granted: Arc<[TargetSpec]> = settings.targets.as_slice().into();
+        let ran = tokio::task::spawn_blocking(move || {
+            let load = |said: &serde_json::Value| {
+                let mut consumer = (*settings).clone();
+                consumer.plugin.settings = said.clone();
+                // The file may change meanwhile: it is this one that is examined.
+                consumer.plugin.sha256 = Some(digest);
+                plugins(&consumer)
+            };
+            cases::run_folder(&folder, &load, Some(&granted)).map_err(|error| error.to_string()).and_then(|report| {
+                let failed: Vec<String> = report.failed().map(|(name, why)| format!("{name}: {why}")).collect();
+                match failed.first() {
+                    None => Ok(()),
+                    Some(first) => Err(format!(
+                        "{} of {} golden cases in {} fail; the first: {first}",
+                        failed.len(),
+                        report.cases.len(),
+                        folder.display()
+                    )),
+                }
+            })
+        });
+        ran.await.unwrap_or_else(|error| Err(panics::of_task(error))).map_err(StartError::Cases)
+    }
+}
+
+/// CPU work that may take long.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PluginError> + Send + 'static,
+) -> Result<T, PluginError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(PluginError::Host { message: panics::of_task(error) }))
+}
+
+/// Holds every target against the catalog (R2.5), then against the consumer's others; all faults at once.
+async fn resolve(store: &dyn Store, settings: &config::Consumer) -> Result<Vec<Target>, StartError> {
+    let (mut targets, mut faults) = (Vec::new(), Vec::new());
+    for spec in &settings.targets {
+        match merge::resolve(spec, &store.table_info(&spec.table).await?) {
+            Ok(target) => targets.push(target),
+            Err(found) => faults.extend(found.iter().map(ToString::to_string)),
+        }
+    }
+    if faults.is_empty() {
+        faults.extend(merge::check_together(&targets).iter().map(ToString::to_string));
+    }
+    if faults.is_empty() { Ok(targets) } else { Err(StartError::Targets(faults)) }
+}
+
+/// Invariant 7, as far as the plugin says beforehand what it writes.
+fn ungranted(description: &Description, targets: &[Target]) -> Result<(), PluginError> {
+    let refuse = |message| Err(PluginError::NotGranted { plugin: description.name.clone(), message });
+    for (name, columns) in &description.targets {
+        let Some(target) = targets.iter().find(|target| target.spec.name == *name) else {
+            return refuse(format!("it writes a target {name}, which no [[consumer.target]] grants"));
+        };
+        let granted = |column: &&String| target.spec.columns.iter().any(|granted| granted.name == **column);
+        if let Some(column) = columns.iter().find(|column| !granted(column)) {
+            return refuse(format!("it writes column {column} of target {name}, which `columns` does not grant"));
+        }
+    }
+    Ok(())
+}

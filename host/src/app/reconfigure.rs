@@ -1,0 +1,273 @@
+//! The configuration file, read again while the consumers run: all that changed in it is taken, or nothing.
+
+use std::sync::Arc;
+
+use super::{Inner, StartError, control::Stage, launch::Launch};
+use crate::{config, health::ReloadReport, identity::ConsumerName, metrics::Reloaded};
+
+/// What is to be done to come from one configuration to another.
+#[derive(Debug, Default, PartialEq)]
+struct Plan {
+    /// These are not in the file any more.
+    removed: Vec<ConsumerName>,
+    /// These rule otherwise.
+    changed: Vec<config::Consumer>,
+    /// These are new.
+    added: Vec<config::Consumer>,
+}
+
+/// Compares. Pure.
+///
+/// # Errors
+/// What takes a restart of the process: each with the key and the reason.
+fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::Config) -> Result<Plan, Vec<String>> {
+    let mut restarts = Vec::new();
+    let mut whole = |differs: bool, key: &str, why: &str| {
+        if differs {
+            restarts.push(format!("{key}: {why}"));
+        }
+    };
+    let urls = |config: &config::Config| {
+        let url = |(name, database): (&String, &config::Database)| {
+            (name.clone(), database.url.expose().to_owned(), database.timeouts)
+        };
+        config.databases.iter().map(url).collect::<Vec<_>>()
+    };
+    let clusters = |config: &config::Config| {
+        let cluster = |(name, kafka): (&String, &config::KafkaCluster)| (name.clone(), kafka.properties.clone());
+        config.kafka.iter().map(cluster).collect::<Vec<_>>()
+    };
+    whole(urls(base) != urls(new), "[database]", "connections are made from it");
+    whole(clusters(base) != clusters(new), "[kafka]", "members of groups run with it");
+    let http = |config: &config::Config| {
+        let config::Http { listen, token, tls } = &config.http;
+        (*listen, token.as_ref().map(|token| token.expose().to_owned()), tls.clone())
+    };
+    whole(http(base) != http(new), "[http]", "it listens already");
+    whole(base.health != new.health, "[health]", "consumers are watched by it");
+    let log = |config: &config::Config| (config.log.json, config.log.filter.clone());
+    whole(log(base) != log(new), "[log]", "the log is open");
+    let plugins = |config: &config::Config| (config.plugin_cache.clone(), config.watch_plugins);
+    whole(plugins(base) != plugins(new), "[plugins]", "the plugin engine runs with it");
+
+    let mut plan = Plan::default();
+    for consumer in &new.consumers {
+        match running.iter().find(|settings| settings.name == consumer.name) {
+            None => plan.added.push(consumer.clone()),
+            Some(before) if **before == *consumer => {}
+            Some(before) => {
+                restarts.extend(
+                    fixed(before, consumer)
+                        .map(|key| format!("consumer[{}].{key}: its member of the group runs with it", consumer.name)),
+                );
+                plan.changed.push(consumer.clone());
+            }
+        }
+    }
+    let gone = |settings: &&Arc<config::Consumer>| !new.consumers.iter().any(|c| c.name == settings.name);
+    plan.removed = running.iter().filter(gone).map(|settings| settings.name.clone()).collect();
+    if restarts.is_empty() { Ok(plan) } else { Err(restarts) }
+}
+
+/// The keys of a consumer that differ and cannot change while it runs.
+fn fixed(before: &config::Consumer, after: &config::Consumer) -> impl Iterator<Item = &'static str> {
+    let (kept, wanted) = (before.ledger, after.ledger);
+    [
+        ("group", before.group != after.group),
+        ("database", before.database != after.database),
+        ("kafka", before.kafka != after.kafka),
+        ("topics", before.topics != after.topics),
+        ("start", before.start != after.start),
+        ("lanes", before.lanes != after.lanes),
+        ("batch", before.batch != after.batch),
+        ("ledger", (kept.retention, kept.replay_window) != (wanted.retention, wanted.replay_window)),
+        ("queue", before.queue_bytes != after.queue_bytes),
+        ("revoke_deadline", before.revoke_deadline != after.revoke_deadline),
+        ("key_samples", before.key_samples != after.key_samples),
+    ]
+    .into_iter()
+    .filter_map(|(key, differs)| differs.then_some(key))
+}
+
+impl Inner {
+    /// Reads the file that the configuration came from, and takes it, all or nothing. `None` where it came from none.
+    pub(super) async fn read_again(&self) -> Option<Reloaded> {
+        let file = self.config.file.clone()?;
+        let read = tokio::task::spawn_blocking(move || config::load(&file)).await;
+        let new = match read {
+            Ok(Ok(new)) => Ok(new),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(crate::panics::of_task(error)),
+        };
+        Some(self.reconfigure(new).await)
+    }
+
+    /// Takes another configuration, all or nothing, and says what became of it.
+    pub(super) async fn reconfigure(&self, new: Result<config::Config, String>) -> Reloaded {
+        let _one = self.reconfiguring.lock().await;
+        let done = match new {
+            Ok(new) => self.take_all(&new).await,
+            Err(why) => Err((Reloaded::Refused, why)),
+        };
+        let (result, why) = match done {
+            Ok(result) => (result, None),
+            Err((result, why)) => (result, Some(why)),
+        };
+        match &why {
+            Some(why) => tracing::error!("the configuration stays as it was, nothing of the file is taken: {why}"),
+            None => tracing::info!("the configuration was read again: {}", result.label()),
+        }
+        self.metrics.configured(result);
+        self.health.configured(ReloadReport::now(result, None, why));
+        result
+    }
+
+    async fn take_all(&self, new: &config::Config) -> Result<Reloaded, (Reloaded, String)> {
+        let launches = self.launches();
+        let running: Vec<_> = launches.iter().map(|launch| launch.settings()).collect();
+        let plan = plan(&self.config, &running, new).map_err(|restarts| {
+            (Reloaded::Refused, format!("it takes a restart of the process: {}", restarts.join("; ")))
+        })?;
+        if plan == Plan::default() {
+            return Ok(Reloaded::Unchanged);
+        }
+        let of = |name: &ConsumerName| launches.iter().find(|launch| launch.settings().name == *name);
+        let failed = |name: &ConsumerName, error: &StartError| {
+            (super::reload::failed(error), format!("consumer {name}: {error}"))
+        };
+        // No reload of a plugin's comes in between.
+        let mut held = Vec::new();
+        for launch in &launches {
+            held.push(launch.reloading.lock().await);
+        }
+        let (mut candidates, mut idle) = (Vec::new(), Vec::new());
+        for settings in &plan.changed {
+            let Some(launch) = of(&settings.name) else { continue };
+            let settings = Arc::new(settings.clone());
+            let runs = *launch.stage.borrow() == Stage::Running;
+            let candidate = if runs { launch.candidate(Arc::clone(&settings)).await } else { Ok(None) };
+            match candidate.map_err(|error| failed(&settings.name, &error))? {
+                Some(candidate) => candidates.push((launch, candidate)),
+                // What has stopped, or cannot start yet, may do so under other settings.
+                None => {
+                    launch.examine(&settings).await.map_err(|error| failed(&settings.name, &error))?;
+                    idle.push((launch, settings));
+                }
+            }
+        }
+        let mut made = Vec::new();
+        for settings in &plan.added {
+            let one = self.make(settings).map_err(|error| failed(&settings.name, &error))?;
+            one.launch.examine(&one.launch.settings()).await.map_err(|error| failed(&settings.name, &error))?;
+            made.push(one);
+        }
+        for (launch, candidate) in &candidates {
+            let registered = launch.announce(candidate).await;
+            registered.map_err(|error| failed(&launch.settings().name, &error))?;
+        }
+        // From here on nothing fails.
+        for name in &plan.removed {
+            if let Some(launch) = of(name) {
+                tracing::info!(consumer = %name, "is not in the configuration any more: draining it");
+                self.remove(launch).await;
+            }
+        }
+        for (launch, candidate) in candidates {
+            launch.enforce(candidate).await;
+        }
+        for (launch, settings) in idle {
+            launch.start_with(settings).await;
+        }
+        for one in made {
+            tracing::info!(consumer = %one.launch.settings().name, "is new in the configuration: starting it");
+            self.spawn(one);
+        }
+        Ok(Reloaded::Taken)
+    }
+
+    async fn remove(&self, launch: &Arc<Launch>) {
+        launch.drain.send_replace(true);
+        let mut stage = launch.stage.subscribe();
+        let _ = stage.wait_for(|stage| *stage == Stage::Done).await;
+        let name = launch.settings().name.clone();
+        super::locked(&self.slots).retain(|slot| !Arc::ptr_eq(&slot.launch, launch));
+        self.health.remove(&name);
+        self.control.remove(&name);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const CONSUMER: &str = "[[consumer]]\nname = \"a\"\ntopics = [\"t\"]\nplugin = { path = \"p.wasm\" }\n\
+         [[consumer.target]]\nname = \"o\"\ntable = \"o\"\ncolumns = [\"id\", \"n\"]\nkey = [\"id\"]\n";
+
+    fn config(consumers: &str) -> config::Config {
+        let text = format!(
+            "[database.main]\nurl = \"postgres://u:secret@h/d\"\n[kafka.main]\nbootstrap.servers = \"h:1\"\n[http]\n\
+             listen = \"127.0.0.1:1\"\ntoken = \"0123456789abcdef\"\n{consumers}"
+        );
+        config::parse(&text, Path::new("/x/t.toml"), &|_| None).unwrap().config
+    }
+
+    fn planned(from: &str, to: &config::Config) -> Result<Plan, Vec<String>> {
+        let base = config(from);
+        let running: Vec<_> = base.consumers.iter().cloned().map(Arc::new).collect();
+        plan(&base, &running, to)
+    }
+
+    #[test]
+    fn what_a_running_consumer_can_change_is_told_from_what_it_cannot() {
+        assert_eq!(planned(CONSUMER, &config(CONSUMER)), Ok(Plan::default()));
+        for (from, to) in [
+            ("p.wasm\" }", "q.wasm\" }"),
+            ("p.wasm\" }", "p.wasm\", settings = { x = 1 } }"),
+            ("p.wasm\" }", "p.wasm\", limits = { memory = \"8MiB\" } }"),
+            ("\"n\"]", "\"n\", \"m\"]"),
+            ("topics = ", "payload = \"binary\"\ntopics = "),
+        ] {
+            let plan = planned(CONSUMER, &config(&CONSUMER.replace(from, to))).unwrap();
+            assert_eq!((plan.changed.len(), plan.added.len(), plan.removed.len()), (1, 0, 0), "{to}");
+        }
+        for (key, line) in [
+            ("lanes", "lanes = 2"),
+            ("group", "group = \"g\""),
+            ("start", "start = \"latest\""),
+            ("batch", "batch = { max_records = 7 }"),
+            ("ledger", "ledger = { retention = \"60d\" }"),
+            ("queue", "queue = \"8MiB\""),
+            ("revoke_deadline", "revoke_deadline = \"3s\""),
+            ("key_samples", "key_samples = false"),
+        ] {
+            let why = planned(CONSUMER, &config(&CONSUMER.replace("topics = ", &format!("{line}\ntopics = "))));
+            let why = why.unwrap_err();
+            assert!(why.len() == 1 && why[0].starts_with(&format!("consumer[a].{key}: ")), "{why:?}");
+        }
+    }
+
+    #[test]
+    fn consumers_come_and_go() {
+        let other = CONSUMER.replace("\"a\"", "\"b\"");
+        let plan = planned(CONSUMER, &config(&other)).unwrap();
+        assert_eq!((plan.removed.len(), plan.added.len(), plan.changed.len()), (1, 1, 0));
+        assert_eq!(plan.added[0].name.as_str(), "b");
+    }
+
+    #[test]
+    fn what_is_the_process_s_own_takes_a_restart_and_no_secret_is_told() {
+        let mut new = config(CONSUMER);
+        new.databases.get_mut("main").unwrap().url = config::Secret::new("postgres://u:other-secret@h/d");
+        new.kafka.get_mut("main").unwrap().properties.insert("client.id".into(), "x".into());
+        new.http.token = Some(config::Secret::new("other-secret-other-secret"));
+        new.log.json = true;
+        new.watch_plugins = false;
+        let why = planned(CONSUMER, &new).unwrap_err();
+        let keys: Vec<&str> = why.iter().map(|why| why.split(':').next().unwrap()).collect();
+        assert_eq!(keys, ["[database]", "[kafka]", "[http]", "[log]", "[plugins]"]);
+        assert!(!why.concat().contains("secret"), "{why:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Watches the configuration's file and the plugins'. By looking at them once a second, through whatever links lead there: that sees an editor
+//! that renames, a mount of Kubernetes that turns a symbolic link round, and a network file system, and needs no service of
+//! the operating system's.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Weak,
+    time::Duration,
+};
+
+use super::Inner;
+
+/// How often.
+const LOOK: Duration = Duration::from_secs(1);
+/// A file that has changed must not change again for so long, before it is read.
+const SETTLED: Duration = Duration::from_millis(300);
+
+/// What tells one state of a file from another, without reading it. `None`: it is not there.
+type Stamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
+
+pub(super) fn stamp(path: &Path) -> Stamp {
+    use std::os::unix::fs::MetadataExt;
+
+    let seen = fs::metadata(path).ok()?;
+    Some((seen.dev(), seen.ino(), seen.size(), seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()))
+}
+
+/// What was seen last of each file.
+#[derive(Default)]
+struct Seen(HashMap<PathBuf, Stamp>);
+
+impl Seen {
+    /// Whether the file is another than last time. Not so at the first look, and not while it is away: who replaces a
+    /// file by two steps has not finished.
+    fn changed(&mut self, path: &Path, now: Stamp) -> bool {
+        match self.0.get(path) {
+            None => {
+                self.0.insert(path.to_owned(), now);
+                false
+            }
+            Some(before) if now.is_none() || *before == now => false,
+            Some(_) => {
+                self.0.insert(path.to_owned(), now);
+                true
+            }
+        }
+    }
+}
+
+/// Until the application is gone.
+pub(super) async fn watch(app: Weak<Inner>) {
+    let mut seen = Seen::default();
+    loop {
+        let Some(inner) = app.upgrade() else { return };
+        if let Some(file) = &inner.config.file
+            && seen.changed(file, stamp(file))
+        {
+            settle(file, &mut seen).await;
+            inner.read_again().await;
+        }
+        for launch in inner.launches() {
+            let settings = launch.settings();
+            for plugin in [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten() {
+                let path = &plugin.path;
+                if seen.changed(path, stamp(path)) {
+                    settle(path, &mut seen).await;
+                    tracing::info!(consumer = %settings.name, file = %path.display(), "a plugin's file has changed");
+                    launch.told.notify_one();
+                }
+            }
+        }
+        drop(inner);
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until a file is no longer written to.
+async fn settle(path: &Path, seen: &mut Seen) {
+    loop {
+        tokio::time::sleep(SETTLED).await;
+        if !seen.changed(path, stamp(path)) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn whatever_way_a_file_is_replaced_it_is_seen_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("p.wasm"), "one").unwrap();
+        let mut seen = Seen::default();
+        let mut changed = |path: &Path| seen.changed(path, stamp(path));
+        assert!(!changed(&at("p.wasm")) && !changed(&at("p.wasm")));
+        // An editor's way: another file takes the name.
+        fs::write(at("new"), "two").unwrap();
+        fs::rename(at("new"), at("p.wasm")).unwrap();
+        assert!(changed(&at("p.wasm")) && !changed(&at("p.wasm")));
+        // In place, of the same size.
+        fs::write(at("p.wasm"), "six").unwrap();
+        assert!(changed(&at("p.wasm")) && !changed(&at("p.wasm")));
+        // Away for a moment.
+        fs::remove_file(at("p.wasm")).unwrap();
+        assert!(!changed(&at("p.wasm")));
+        fs::write(at("p.wasm"), "back").unwrap();
+        assert!(changed(&at("p.wasm")));
+
+        // Kubernetes: p -> ..data/p, ..data -> ..1, and ..data is turned to ..2.
+        for version in ["..1", "..2"] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("mounted.wasm"), version).unwrap();
+        }
+        symlink("..1", at("..data")).unwrap();
+        symlink("..data/mounted.wasm", at("mounted.wasm")).unwrap();
+        assert!(!changed(&at("mounted.wasm")));
+        symlink("..2", at("..data_tmp")).unwrap();
+        fs::rename(at("..data_tmp"), at("..data")).unwrap();
+        assert!(changed(&at("mounted.wasm")) && !changed(&at("mounted.wasm")));
+    }
+}

@@ -1,0 +1,52 @@
+//! Which plugin rules, and what became of the last try to replace it.
+
+use serde::Serialize;
+
+use crate::{metrics::Reloaded, plugin::Plugin};
+
+/// A plugin, for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PluginReport {
+    /// Its name.
+    pub name: String,
+    /// Its version, as it says.
+    pub version: String,
+    /// Its file's digest.
+    pub sha256: String,
+}
+
+impl PluginReport {
+    /// Of this one.
+    #[must_use]
+    pub fn of(plugin: &dyn Plugin) -> Self {
+        let described = plugin.description();
+        Self { name: described.name.clone(), version: described.version.clone(), sha256: hex(&plugin.digest()) }
+    }
+}
+
+/// A reload, for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReloadReport {
+    /// taken, unchanged, refused, failed.
+    pub result: &'static str,
+    /// When, as a time in UTC.
+    pub at: String,
+    /// The plugin's digest, where it came so far.
+    pub sha256: Option<String>,
+    /// Why the rules of before stay in force.
+    pub why: Option<String>,
+}
+
+impl ReloadReport {
+    /// That ends now.
+    #[must_use]
+    pub fn now(result: Reloaded, digest: Option<[u8; 32]>, why: Option<String>) -> Self {
+        let at = std::time::SystemTime::now();
+        let at = jiff::Timestamp::try_from(at).map(|at| at.to_string()).unwrap_or_default();
+        Self { result: result.label(), at, sha256: digest.map(|digest| hex(&digest)), why }
+    }
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
