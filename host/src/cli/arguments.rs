@@ -77,6 +77,21 @@ pub enum Command {
     /// Work with plugins
     #[command(subcommand)]
     Plugin(super::plugin::arguments::PluginCommand),
+    /// Compile a plugin from stdin to stdout, within limits: the program calls itself so
+    #[command(hide = true)]
+    CompilePlugin(CompileOptions),
+}
+
+/// Options of the hidden `tidegate compile-plugin`.
+#[derive(Debug, clap::Args)]
+pub struct CompileOptions {
+    /// CPU time that it may use
+    #[arg(long)]
+    pub cpu_seconds: u64,
+
+    /// Memory that it may use
+    #[arg(long)]
+    pub memory_bytes: u64,
 }
 
 /// Options of `tidegate run`.

@@ -13,10 +13,10 @@ mod run;
 mod seek;
 mod status;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 pub use arguments::Arguments;
-use arguments::Command;
+use arguments::{Command, CompileOptions};
 use clap::Parser;
 
 /// What a command ended with.
@@ -59,6 +59,7 @@ impl From<Exit> for ExitCode {
 pub fn main() -> ExitCode {
     crate::panics::watch();
     let arguments = Arguments::parse();
+    crate::plugin::compile_in_child_processes();
     let exit = match &arguments.command {
         Command::Run(options) => run::run(&arguments, options),
         Command::Check(options) => check::run(&arguments, options),
@@ -68,6 +69,18 @@ pub fn main() -> ExitCode {
         Command::Consumers(options) => consumers::run(&arguments, options),
         Command::Demo(options) => Exit::Code(crate::demo::run(options)),
         Command::Plugin(command) => plugin::run(&arguments, command),
+        Command::CompilePlugin(options) => compile_plugin(options),
     };
     exit.into()
+}
+
+/// The child's side of compiling; its parent reads what it says. See [`crate::plugin::Compiler`].
+fn compile_plugin(options: &CompileOptions) -> Exit {
+    match crate::plugin::compile_as_child(Duration::from_secs(options.cpu_seconds), options.memory_bytes) {
+        Ok(()) => Exit::Fine,
+        Err(reason) => {
+            console::complain(&reason);
+            Exit::Invalid
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) use evaluate::sample as evaluate_sample;
 pub use evaluate::{EvaluateContext, Input, evaluate, identities};
 pub(crate) use evaluate::{bears_position, granted_columns};
 pub use pool::{ComputePool, Pending};
-pub use wasm::Runtime;
+pub use wasm::{Compiler, Runtime, compile_as_child, compile_in_child_processes};
 
 use crate::{record::Header, value::Value};
 
@@ -160,6 +160,15 @@ pub trait Plugin: Send + Sync {
     /// # Errors
     /// Where instantiating or configuring fails or breaks a limit.
     fn instance(&self, events: usize) -> Result<Box<dyn Instance>, PluginError>;
+    /// The same for many events, that is given up after the CPU time of `patience` events: whoever asks for it tries again
+    /// with fewer, so this is no limit, and no verdict.
+    ///
+    /// # Errors
+    /// As [`Plugin::instance`].
+    fn impatient(&self, events: usize, patience: usize) -> Result<Box<dyn Instance>, PluginError> {
+        let _ = patience;
+        self.instance(events)
+    }
 }
 
 /// Lives for one batch: extract-keys, then compute, once each. After an error it is dropped.

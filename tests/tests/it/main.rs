@@ -9,6 +9,7 @@ mod bad_guests;
 mod brokers;
 mod chaos;
 mod check_online;
+mod compile_limits;
 mod crash;
 mod cuts;
 mod database_restart;

@@ -27,7 +27,7 @@ use crate::{
 
 /// Runs a batch through the plugin: one verdict per record of [`Batch::records`], in order.
 ///
-/// Where the plugin traps, or breaks a limit or the contract, the batch is halved, each half in a fresh instance, until
+/// Where the plugin traps, or breaks a limit or the contract, the batch is split, each part in a fresh instance, until
 /// the record that does it stands alone. It is rejected only if it fails alone, twice (Invariant 6); its neighbours
 /// come out as if it had never been there.
 ///
@@ -57,7 +57,7 @@ struct Isolation<'a> {
 }
 
 impl Isolation<'_> {
-    /// All of these, halved as often as it takes. The depth is the logarithm of the batch.
+    /// All of these, split as often as it takes.
     fn run(&mut self, messages: &[Message], times: &[Option<i64>]) -> Result<Vec<Evaluated>, PluginError> {
         if messages.is_empty() {
             return Ok(Vec::new());
@@ -68,9 +68,11 @@ impl Isolation<'_> {
             Err(broke) => return Err(*broke.error),
         };
         if messages.len() > 1 {
-            let middle = messages.len() / 2;
-            let mut evaluated = self.run(&messages[..middle], &times[..middle])?;
-            evaluated.extend(self.run(&messages[middle..], &times[middle..])?);
+            let part = part(messages.len(), &error);
+            let mut evaluated = Vec::with_capacity(messages.len());
+            for (messages, times) in messages.chunks(part).zip(times.chunks(part)) {
+                evaluated.extend(self.run(messages, times)?);
+            }
             return Ok(evaluated);
         }
         // Invariant 6: alone, and twice.
@@ -103,6 +105,25 @@ impl Isolation<'_> {
     }
 }
 
+/// So few records have all of their CPU budget at once, and are tried one by one if they exceed it.
+const FEW: usize = 64;
+
+/// How many records' CPU time a batch of this size is given before it is looked at in parts. What a looping record burns is
+/// this, once a level, so that it is found in seconds; a batch that is slow as a whole pays it once, and passes in parts.
+fn patience(records: usize) -> usize {
+    if records <= FEW { records } else { records.isqrt() }
+}
+
+/// The size of the parts that a batch is split into after an error. What fails at once is cheap to halve. What fails by
+/// burning its budget costs that budget on every level: so few levels, of many small parts, whose healthy ones are quick.
+fn part(records: usize, error: &PluginError) -> usize {
+    match error {
+        PluginError::Limit { limit: Limit::Cpu, .. } if records <= FEW => 1,
+        PluginError::Limit { limit: Limit::Cpu, .. } => records.div_ceil(records.isqrt()),
+        _ => records.div_ceil(2),
+    }
+}
+
 /// How an attempt ended, and what it knew by then.
 struct Broke {
     error: Box<PluginError>,
@@ -123,7 +144,10 @@ fn attempt(
     times: &[Option<i64>],
     context: &EvaluateContext,
 ) -> Result<Vec<Evaluated>, Broke> {
-    let mut instance = plugin.instance(messages.len())?;
+    let mut instance = match patience(messages.len()) {
+        all if all == messages.len() => plugin.instance(all)?,
+        some => plugin.impatient(messages.len(), some)?,
+    };
     let broke = |message: String| PluginError::Contract {
         plugin: plugin.description().name.clone(),
         entry: Entry::ExtractKeys,

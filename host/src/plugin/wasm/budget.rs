@@ -31,6 +31,8 @@ pub(super) struct State {
     plugin: Arc<str>,
     limits: PluginLimits,
     events: usize,
+    /// The events whose CPU time it gets: all of them, or fewer where somebody will split the batch.
+    patience: usize,
     entry: Entry,
     cpu_deadline: Duration,
     wall_deadline: Instant,
@@ -59,12 +61,13 @@ enum Exceeded {
 }
 
 impl State {
-    /// For an instance that shall work on so many events.
-    pub(super) fn new(plugin: Arc<str>, limits: PluginLimits, events: usize) -> Self {
+    /// For an instance that shall work on so many events, in the CPU time of `patience` of them.
+    pub(super) fn new(plugin: Arc<str>, limits: PluginLimits, events: usize, patience: usize) -> Self {
         Self {
             plugin,
             limits,
             events,
+            patience,
             entry: Entry::Instantiate,
             cpu_deadline: Duration::MAX,
             wall_deadline: Instant::now(),
@@ -102,7 +105,7 @@ impl State {
 
     /// CPU time of an entry: a base, and so much per event.
     fn cpu(&self) -> Duration {
-        let events = u32::try_from(self.events).unwrap_or(u32::MAX);
+        let events = u32::try_from(self.patience).unwrap_or(u32::MAX);
         self.limits.cpu_base.saturating_add(self.limits.cpu_per_event.saturating_mul(events))
     }
 
@@ -334,7 +337,7 @@ mod tests {
     use crate::class::Class;
 
     fn store(limits: PluginLimits) -> Store<State> {
-        let mut state = State::new("guest".into(), limits, 3);
+        let mut state = State::new("guest".into(), limits, 3, 3);
         state.enter(Entry::Compute);
         Store::new(&Engine::default(), state)
     }

@@ -7,9 +7,16 @@ use wasmtime::{Config, Engine};
 /// How often running guests look at their budgets.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Makes the engine. What a guest may be made of is decided here: nothing whose result depends on the machine, nothing
-/// that needs threads of its own.
+/// Makes the engine and starts its clock.
 pub(super) fn engine() -> wasmtime::Result<Engine> {
+    let engine = without_clock()?;
+    tick(&engine)?;
+    Ok(engine)
+}
+
+/// An engine that compiles, and runs nothing. What a guest may be made of is decided here: nothing whose result depends on the machine, nothing
+/// that needs threads of its own.
+pub(super) fn without_clock() -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config
         .epoch_interruption(true)
@@ -24,9 +31,7 @@ pub(super) fn engine() -> wasmtime::Result<Engine> {
         .wasm_multi_memory(true)
         // Threads, GC and exceptions are not even compiled in; plain synchronous calls need no scheduler.
         .concurrency_support(false);
-    let engine = Engine::new(&config)?;
-    tick(&engine)?;
-    Ok(engine)
+    Engine::new(&config)
 }
 
 /// The ticker has a thread of its own: an async timer would stand still when its runtime does, which is when it is needed.

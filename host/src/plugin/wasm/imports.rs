@@ -6,47 +6,38 @@ use wasmtime::{
     component::{Component, HasSelf, Linker},
 };
 
-use super::{bindings::tidegate::plugin::log, budget::State, wasi};
-
-/// The interface that makes a component a plugin.
-const PROCESSOR: &str = "tidegate:plugin/processor@0.1.0";
-/// The interface of the contract's types: imported by every component, and nothing to call.
-const TYPES: &str = "tidegate:plugin/types@0.1.0";
-/// The interface of the log.
-const LOG: &str = "tidegate:plugin/log@0.1.0";
+use super::{bindings::tidegate::plugin::log, budget::State, contract::Contract, wasi};
 
 /// Links what a component imports.
 ///
 /// # Errors
 /// A text that says what to do, where the component wants more than is offered or is no plugin.
-pub(super) fn link(engine: &Engine, component: &Component) -> Result<Linker<State>, String> {
-    check(engine, component)?;
+pub(super) fn link(engine: &Engine, component: &Component) -> Result<(Contract, Linker<State>), String> {
+    let ty = component.component_type();
+    let contract = check(ty.imports(engine).map(|(name, _)| name), ty.exports(engine).map(|(name, _)| name))?;
     let mut linker = Linker::new(engine);
-    log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).map_err(|error| format!("{error:#}"))?;
-    wasi::offer(&mut linker, engine, &component.component_type())?;
-    Ok(linker)
+    match contract {
+        Contract::V0_1_0 => log::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state),
+    }
+    .map_err(|error| format!("{error:#}"))?;
+    wasi::offer(&mut linker, engine, &ty)?;
+    Ok((contract, linker))
 }
 
-fn check(engine: &Engine, component: &Component) -> Result<(), String> {
-    let ty = component.component_type();
-    let listed = |name: &str| [TYPES, LOG].contains(&name) || name.starts_with("wasi:");
-    let unknown: Vec<&str> = ty.imports(engine).map(|(name, _)| name).filter(|name| !listed(name)).collect();
-    if let Some(first) = unknown.first() {
-        return Err(format!("imports {}, which a plugin is not given: {}", unknown.join(", "), advice(first)));
-    }
-    let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
-    if exports.contains(&PROCESSOR) {
-        return Ok(());
-    }
-    let other = exports.iter().find(|name| name.starts_with("tidegate:plugin/processor@"));
-    Err(match other {
-        Some(other) => {
-            format!("is built for {other}; this host speaks {PROCESSOR}: build it with the SDK of this version")
+fn check<'a>(
+    imports: impl Iterator<Item = &'a str>,
+    exports: impl Iterator<Item = &'a str>,
+) -> Result<Contract, String> {
+    let contract = Contract::of(&exports.collect::<Vec<_>>());
+    let offered = contract.as_ref().copied().unwrap_or(Contract::NEWEST);
+    // What it imports says more about what it is than that it is no plugin.
+    let unknown: Vec<&str> = imports.filter(|name| !offered.offers(name) && !name.starts_with("wasi:")).collect();
+    match unknown.first() {
+        Some(first) if contract.is_ok() || !first.starts_with("tidegate:plugin/") => {
+            Err(format!("imports {}, which a plugin is not given: {}", unknown.join(", "), advice(first)))
         }
-        None => {
-            format!("is no plugin: it does not export {PROCESSOR}. Build it with the SDK (`tidegate plugin build DIR`)")
-        }
-    })
+        _ => contract,
+    }
 }
 
 fn advice(import: &str) -> &'static str {

@@ -31,8 +31,12 @@ impl Plugin for WasmPlugin {
     }
 
     fn instance(&self, events: usize) -> Result<Box<dyn Instance>, PluginError> {
-        let name = Arc::from(self.description.name.as_str());
-        let mut instance = WasmInstance::new(&self.engine, &self.compiled, name, self.limits, events)?;
+        self.impatient(events, events)
+    }
+
+    fn impatient(&self, events: usize, patience: usize) -> Result<Box<dyn Instance>, PluginError> {
+        let state = State::new(Arc::from(self.description.name.as_str()), self.limits, events, patience);
+        let mut instance = WasmInstance::new(&self.engine, &self.compiled, state)?;
         instance.configure(&self.settings)?;
         Ok(Box::new(instance))
     }
@@ -49,11 +53,9 @@ impl WasmInstance {
     pub(super) fn new(
         engine: &Engine,
         compiled: &bindings::PluginPre<State>,
-        plugin: Arc<str>,
-        limits: PluginLimits,
-        events: usize,
+        state: State,
     ) -> Result<Self, PluginError> {
-        let mut store = Store::new(engine, State::new(plugin, limits, events));
+        let mut store = Store::new(engine, state);
         store.limiter(|state| state);
         store.epoch_deadline_callback(State::tick);
         let output = store.data().output();

@@ -7,7 +7,9 @@
 mod bindings;
 mod budget;
 mod cache;
+mod compile;
 pub(super) mod component;
+mod contract;
 mod convert;
 mod cpu;
 mod engine;
@@ -17,26 +19,34 @@ pub(super) mod private;
 mod wasi;
 
 use std::{
-    collections::HashMap,
     fmt, fs,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use budget::State;
 use cache::Cache;
+use compile::Failed;
+pub use compile::{Compiler, compile_as_child, compile_in_child_processes};
+use contract::Contract;
 use instance::{WasmInstance, WasmPlugin};
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
 use super::{Description, FILE_LIMIT, Plugin, PluginError, distribution};
-use crate::{config, panics};
+use crate::config;
+
+/// Compiled plugins that are kept in memory for whoever loads them next.
+const KNOWN: usize = 16;
 
 /// Compiles and keeps plugins.
 pub struct Runtime {
     engine: Engine,
-    compiled: Mutex<HashMap<[u8; 32], bindings::PluginPre<State>>>,
+    /// The last used last.
+    compiled: Mutex<Vec<([u8; 32], bindings::PluginPre<State>)>>,
+    /// Held while something is compiled.
+    compiling: Mutex<()>,
+    compiler: Option<Compiler>,
     cache: Option<Cache>,
     /// Where plugins of registries are kept, and compiled code.
     folder: Option<PathBuf>,
@@ -65,7 +75,15 @@ impl Runtime {
                 None
             }
         });
-        Ok(Self { engine, compiled: Mutex::default(), cache, folder })
+        let (compiled, compiling) = (Mutex::default(), Mutex::default());
+        Ok(Self { engine, compiled, compiling, compiler: compile::default(), cache, folder })
+    }
+
+    /// Compiles by this program in a child process, whatever [`compile_in_child_processes`] says.
+    #[must_use]
+    pub fn compiling_by(mut self, compiler: Compiler) -> Self {
+        self.compiler = Some(compiler);
+        self
     }
 
     /// Reads, checks, compiles and configures a plugin. Takes long where it has to be compiled (a Rust plugin 0.2 s, an
@@ -84,8 +102,8 @@ impl Runtime {
         file.check_pin(&digest, plugin.sha256.as_ref())?;
         let compiled = self.compiled(&file, &bytes, digest)?;
 
-        let name = Arc::from(file.path.as_str());
-        let mut instance = WasmInstance::new(&self.engine, &compiled, name, plugin.limits, 0)?;
+        let state = State::new(Arc::from(file.path.as_str()), plugin.limits, 0, 0);
+        let mut instance = WasmInstance::new(&self.engine, &compiled, state)?;
         let description = file.description(&instance.describe()?)?;
         drop(instance);
         let settings = match &plugin.settings {
@@ -108,8 +126,8 @@ impl Runtime {
         let bytes = file.read(path)?;
         let digest = Sha256::digest(&bytes).into();
         let compiled = self.compiled(&file, &bytes, digest)?;
-        let limits = config::PluginLimits::default();
-        let mut instance = WasmInstance::new(&self.engine, &compiled, Arc::from(file.path.as_str()), limits, 0)?;
+        let state = State::new(Arc::from(file.path.as_str()), config::PluginLimits::default(), 0, 0);
+        let mut instance = WasmInstance::new(&self.engine, &compiled, state)?;
         Ok((file.description(&instance.describe()?)?, digest))
     }
 
@@ -120,36 +138,58 @@ impl Runtime {
         bytes: &[u8],
         digest: [u8; 32],
     ) -> Result<bindings::PluginPre<State>, PluginError> {
-        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiled) = known.get(&digest) {
-            return Ok(compiled.clone());
+        if let Some(known) = self.known(&digest) {
+            return Ok(known);
+        }
+        // One at a time, since it takes much memory; who waits for the same file finds it then.
+        let _alone = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.known(&digest) {
+            return Ok(known);
         }
         let component = match self.cache.as_ref().and_then(|cache| cache.get(&self.engine, &digest)) {
             Some(component) => component,
             None => self.compile(file, bytes, &digest)?,
         };
-        let linker = imports::link(&self.engine, &component).map_err(|message| file.refuse(message))?;
-        let linked = linker.instantiate_pre(&component).and_then(bindings::PluginPre::new);
+        let (contract, linker) = imports::link(&self.engine, &component).map_err(|message| file.refuse(message))?;
+        let linked = match contract {
+            Contract::V0_1_0 => linker.instantiate_pre(&component).and_then(bindings::PluginPre::new),
+        };
         let compiled = linked.map_err(|error| file.refuse(format!("does not fit the contract: {error:#}")))?;
-        known.insert(digest, compiled.clone());
+        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN {
+            known.remove(0);
+        }
+        known.push((digest, compiled.clone()));
         Ok(compiled)
     }
 
+    fn known(&self, digest: &[u8; 32]) -> Option<bindings::PluginPre<State>> {
+        let mut known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = known.iter().position(|(other, _)| other == digest)?;
+        let found = known.remove(place);
+        let compiled = found.1.clone();
+        known.push(found);
+        Some(compiled)
+    }
+
+    #[allow(unsafe_code, reason = "picking up code that this program's own compiler gave just now")]
     fn compile(&self, file: &Loading, bytes: &[u8], digest: &[u8; 32]) -> Result<Component, PluginError> {
-        let component = component::component_in(bytes).map_err(|message| file.refuse(message))?;
-        // The compiler is large and its input is not trusted: a panic of its must not end the host.
-        let compiled = catch_unwind(AssertUnwindSafe(|| Component::new(&self.engine, &component)));
-        let compiled = match compiled {
-            Ok(Ok(compiled)) => compiled,
-            Ok(Err(error)) => return Err(file.refuse(format!("cannot be compiled: {error:#}"))),
-            Err(panic) => return Err(file.refuse(format!("broke the compiler: {}", panics::words(panic.as_ref())))),
+        let code = match &self.compiler {
+            None => compile::here(&self.engine, bytes).map_err(|reason| file.refuse(reason))?,
+            Some(compiler) => compiler.compile(bytes).map_err(|failed| match failed {
+                Failed::Refused(reason) => file.refuse(reason),
+                Failed::Start(error) => PluginError::Host { message: format!("the compiler: {error}") },
+            })?,
         };
         if let Some(cache) = &self.cache
-            && let Err(error) = cache.put(digest, &compiled)
+            && let Err(error) = cache.put(digest, &code)
         {
             tracing::warn!(plugin = %file.path, %error, "the compiled plugin could not be kept on disk");
         }
-        Ok(compiled)
+        // SAFETY: `code` came out of this engine's compiler, in this process or in a child that runs the same program, over a
+        // pipe that nobody else has. It says itself whether it fits this engine.
+        let component = unsafe { Component::deserialize(&self.engine, &code) };
+        component.map_err(|error| file.refuse(format!("cannot be compiled: {error:#}")))
     }
 }
 

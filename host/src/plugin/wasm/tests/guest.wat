@@ -2,13 +2,15 @@
 ;; compute. Any other payload is its own message id and gives one row of target "t" with the payload in column "id".
 ;;
 ;;   L loop   T trap   M take all memory   D recurse   P say why, then trap   W log for ever   Z be slow
-;;   X what the test says
+;;   X what the test says   G take all tables   H an id of a gigabyte   K a gigabyte of results
 ;;   N one result too few   U an id that is no UTF-8   B a list out of bounds
 ;;   s shape out of range   v a value too few   o an answer without end   c a hundred changes   j a time that is none
 (module
   (import "tidegate:plugin/log@0.1.0" "write" (func $log (param i32 i32 i32)))
   ;;IMPORTS
-  (memory (export "memory") 2)
+  (memory (export "memory") PAGES)
+  (table $table 1 funcref)
+  ;;START
   (global $top (mut i32) (i32.const 4096))
   (global $batch (mut i32) (i32.const 0))
   (data (i32.const 32) "t")
@@ -47,6 +49,8 @@
     (if (i32.eq (local.get $letter) (i32.const 84 (; T ;))) (then unreachable))
     (if (i32.eq (local.get $letter) (i32.const 77 (; M ;)))
       (then (loop $more (drop (memory.grow (i32.const 1))) (br $more))))
+    (if (i32.eq (local.get $letter) (i32.const 71 (; G ;)))
+      (then (loop $more (drop (table.grow $table (ref.null func) (i32.const 1000))) (br $more))))
     (if (i32.eq (local.get $letter) (i32.const 68 (; D ;))) (then (drop (call $recurse (i32.const 0)))))
     (if (i32.eq (local.get $letter) (i32.const 80 (; P ;)))
       (then (call $log (i32.const 3) (i32.const 35) (i32.const 14)) unreachable))
@@ -93,6 +97,10 @@
         (if (i32.eq (local.get $letter) (i32.const 85 (; U ;)))
           (then (i32.store offset=8 (local.get $result) (i32.const 60))
             (i32.store offset=12 (local.get $result) (i32.const 2))))
+        (if (i32.eq (local.get $letter) (i32.const 72 (; H ;)))
+          (then (i32.store offset=12 (local.get $result) (i32.const 0x40000000))))
+        (if (i32.eq (local.get $letter) (i32.const 75 (; K ;)))
+          (then (local.set $fewer (i32.sub (local.get $count) (i32.const 0x1000000)))))
         (if (i32.eq (local.get $letter) (i32.const 66 (; B ;)))
           (then (i32.store offset=8 (local.get $result) (i32.const 0x7fffff00))))
         (i32.store offset=16 (local.get $result) (i32.const 32))

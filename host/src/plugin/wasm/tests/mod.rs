@@ -20,6 +20,8 @@ use crate::{
     record::Batch,
 };
 
+mod contracts;
+mod hostile;
 mod wasi;
 
 const DESCRIPTION: &str = r#"{"name":"guest","version":"1"}"#;
@@ -30,6 +32,10 @@ struct Guest {
     describe: &'static str,
     configure: &'static str,
     imports: &'static str,
+    /// Pages of memory at the beginning.
+    pages: u32,
+    /// Definitions of the module's own.
+    start: String,
     /// What "X" does in extract-keys.
     extract: &'static str,
     /// The version of WASI that it is built for, where it is.
@@ -52,6 +58,8 @@ impl Default for Guest {
             describe: "",
             configure: "",
             imports: "",
+            pages: 2,
+            start: String::new(),
             extract: "",
             wasi: None,
             limits,
@@ -68,6 +76,8 @@ impl Guest {
             .replace(";;DESCRIBE", self.describe)
             .replace(";;CONFIGURE", self.configure)
             .replace(";;EXTRACT", self.extract)
+            .replace("PAGES", &self.pages.to_string())
+            .replace(";;START", &self.start)
             .replace(";;IMPORTS", self.imports);
         let mut module = wat::parse_str(text).unwrap();
         let mut resolve = Resolve::default();
@@ -170,6 +180,11 @@ fn whatever_one_record_does_its_neighbours_are_fine() {
         ("n", "plugin-contract"),
         ("s", "plugin-contract"),
         ("v", "plugin-contract"),
+        ("G", "plugin-tables"),
+        ("H", "plugin-contract"),
+        ("K", "plugin-contract"),
+        ("g", "plugin-tables"),
+        ("\0", "bad-message-id"),
         ("o", "plugin-output"),
         ("c", "plugin-changes"),
         ("j", "bad-timestamp"),
@@ -297,7 +312,7 @@ fn compiled_code_is_kept_and_found_again() {
     let first = Runtime::new(Some(&cache)).unwrap();
     first.inspect(&file.path).unwrap();
     assert_eq!(codes(), 1);
-    assert!(first.compiled.lock().unwrap().len() == 1);
+    assert_eq!(first.compiled.lock().unwrap().len(), 1);
     let second = Runtime::new(Some(&cache)).unwrap();
     let (description, digest) = second.inspect(&file.path).unwrap();
     assert_eq!(description.name, "guest");
