@@ -44,7 +44,12 @@ fmt: ## format the sources
 
 .PHONY: bench
 bench: require-services build plugins ## compare with the same SQL alone and with a hand-written consumer
+	@$(OUT)/bench --plugins
 	$(WITH_SERVICES) $(OUT)/bench $(ARGS)
+
+.PHONY: bench-plugins
+bench-plugins: build plugins ## what each plugin in target/plugins costs: size, start, time per event, memory
+	@$(OUT)/bench --plugins $(ARGS)
 
 .PHONY: chaos
 chaos: require-services build plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"

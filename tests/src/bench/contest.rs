@@ -256,7 +256,7 @@ fn stat_fields(pid: u32) -> Vec<String> {
     fields.unwrap_or_default()
 }
 
-fn peak_kib(pid: u32) -> u64 {
+pub(super) fn peak_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0)

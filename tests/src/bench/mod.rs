@@ -4,8 +4,10 @@
 mod contest;
 mod handwritten;
 mod lane;
+mod plugins;
 mod report;
 mod roof;
 
 pub use contest::{Contest, Contestant, Run, child};
+pub use plugins::{plugin_child, plugins};
 pub use report::report;
