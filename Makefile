@@ -9,8 +9,12 @@ OUT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 TIDEGATE := $(OUT)/tidegate
 WITH_SERVICES := $(OUT)/with-services
 REQUIRE := tests/services/require.sh
-# Each becomes target/plugins/NAME.wasm.
-PLUGINS := plugins/settlement plugins/order-summary
+# Folders of plugins/; each becomes target/plugins/NAME.wasm, with _ for -. The first are what demo and bench run; the others
+# are the settlement in other languages, the slowest to build first.
+RUST_PLUGINS := settlement order-summary
+PLUGINS := settlement-python settlement-go settlement-c settlement-js settlement-ts $(RUST_PLUGINS)
+# What other languages are built with is installed there, once.
+export TIDEGATE_TOOLCHAINS ?= $(CURDIR)/target/toolchains
 # Passed on: make demo ARGS="--events 10000", make test ARGS="--test it crash", make bench ARGS="--messages 200000".
 ARGS ?=
 # Services that run already are used as they are.
@@ -24,7 +28,7 @@ help: ## list the verbs
 	@echo '  make test, bench and services use servers that run already instead of starting their own.'
 
 .PHONY: demo
-demo: plugins ## set everything up and watch messages travel from Kafka through a plugin into a database
+demo: rust-plugins ## set everything up and watch messages travel from Kafka through a plugin into a database
 	@$(TIDEGATE) demo $(ARGS)
 
 .PHONY: test
@@ -52,7 +56,7 @@ bench-plugins: build plugins ## what each plugin in target/plugins costs: size, 
 	@$(OUT)/bench --plugins $(ARGS)
 
 .PHONY: chaos
-chaos: require-services build plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"
+chaos: require-services build rust-plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"
 	@$(OUT)/chaos $(ARGS)
 
 .PHONY: reloads
@@ -61,7 +65,7 @@ reloads: require-services build plugins ## replace a plugin 200 times under load
 	RELOADS=$(or $(RELOADS),200) $(WITH_SERVICES) $(CARGO) test --workspace --test it -- --nocapture reloads_under_load
 
 .PHONY: mutations
-mutations: require-services build plugins ## break a copy in one way after the other: do the tests notice?
+mutations: require-services build rust-plugins ## break a copy in one way after the other: do the tests notice?
 	@$(WITH_SERVICES) $(OUT)/mutations $(ARGS)
 
 .PHONY: services
@@ -73,8 +77,15 @@ build: require-build ## compile the workspace
 	@$(CARGO) build --workspace --profile $(PROFILE)
 
 .PHONY: plugins
-plugins: build ## build the example plugins into components
-	@for plugin in $(PLUGINS); do $(TIDEGATE) plugin build $$plugin >&2 || exit; done
+plugins: build require-plugins ## build the example plugins of every language into components
+	@$(MAKE) --no-print-directory -j2 $(PLUGINS:%=plugin-%)
+
+.PHONY: rust-plugins
+rust-plugins: build
+	@$(MAKE) --no-print-directory $(RUST_PLUGINS:%=plugin-%)
+
+plugin-%:
+	@$(TIDEGATE) plugin build plugins/$* -o target/plugins/$(subst -,_,$*).wasm >&2
 
 .PHONY: require-build
 require-build:
@@ -83,3 +94,7 @@ require-build:
 .PHONY: require-services
 require-services: require-build
 	@$(if $(SERVICES_GIVEN),true,$(REQUIRE) services)
+
+.PHONY: require-plugins
+require-plugins: require-build
+	@$(REQUIRE) plugins

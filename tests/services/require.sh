@@ -1,5 +1,6 @@
 #!/bin/sh
-# What a fresh machine lacks: `require.sh build` (compiling), `require.sh services` (Kafka and PostgreSQL for the tests).
+# What a fresh machine lacks: `require.sh build` (compiling), `require.sh services` (Kafka and PostgreSQL for the tests),
+# `require.sh plugins` (what brings the tools of other languages).
 # Installs it where it may (root, apt-get); otherwise says exactly what to install and exits with 3.
 set -eu
 
@@ -27,8 +28,13 @@ for group in "$@"; do
         has mvn || lacks maven
         has docker-registry || lacks docker-registry
         ;;
+    plugins)
+        { has python3 && python3 -c 'import ensurepip, venv' >/dev/null 2>&1; } || lacks python3-venv
+        has npm || lacks npm
+        has go || lacks golang
+        ;;
     *)
-        echo "require.sh: unknown group '$group' (build, services)" >&2
+        echo "require.sh: unknown group '$group' (build, services, plugins)" >&2
         exit 2
         ;;
     esac
@@ -45,7 +51,8 @@ if [ -n "$missing" ]; then
         echo "missing packages. On Debian or Ubuntu:" >&2
         echo "    sudo apt-get install$missing" >&2
         echo "(elsewhere: a C and C++ compiler, make, pkg-config, OpenSSL and zlib with headers;" >&2
-        echo "for the tests a Docker registry, PostgreSQL's server, Java 17 or newer and Maven, or KAFKA_BOOTSTRAP and DATABASE_URL set)" >&2
+        echo "for the tests a Docker registry, PostgreSQL's server, Java 17 or newer and Maven, or KAFKA_BOOTSTRAP and DATABASE_URL set;" >&2
+        echo "for plugins in other languages Python 3.10 with venv, Node.js 18 with npm, and Go 1.24)" >&2
         exit 3
     fi
 fi

@@ -37,6 +37,7 @@ mod kafka_rebalance;
 mod kafka_scene;
 mod kafka_slow_database;
 mod key_gate;
+mod languages;
 mod licences;
 mod merge_property;
 mod no_connections;

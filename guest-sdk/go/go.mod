@@ -1,0 +1,3 @@
+module github.com/tidegate/tidegate/guest-sdk/go
+
+go 1.24
