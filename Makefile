@@ -85,7 +85,7 @@ rust-plugins: build
 	@$(MAKE) --no-print-directory $(RUST_PLUGINS:%=plugin-%)
 
 plugin-%:
-	@$(TIDEGATE) plugin build plugins/$* -o target/plugins/$(subst -,_,$*).wasm >&2
+	@MAKEFLAGS= $(TIDEGATE) plugin build plugins/$* -o target/plugins/$(subst -,_,$*).wasm >&2
 
 .PHONY: require-build
 require-build:

@@ -74,5 +74,5 @@ def value(of: Any, column: str) -> wit.Value:
     if crossing is None:
         crossing = next((cross for kind, cross in _CROSSING.items() if isinstance(of, kind)), None)
     if crossing is None:
-        raise TypeError(f"{column}: a {type(of).__name__} cannot stand in a column")
+        raise TypeError(f"{column}: a value of type {type(of).__name__} cannot stand in a column")
     return crossing(of)

@@ -9,11 +9,11 @@ pub enum PluginCommand {
     New(NewOptions),
     /// Build a plugin into a component
     Build {
-        /// The plugin's folder, with its Cargo.toml
+        /// The plugin's folder: what is in it says in which language it is
         #[arg(value_name = "DIR")]
         folder: PathBuf,
 
-        /// Where to put it [default: plugins/NAME.wasm in cargo's target folder]
+        /// Where to put it [default: target/plugins/NAME.wasm in the folder; Rust: in cargo's target folder]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },

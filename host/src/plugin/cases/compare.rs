@@ -5,6 +5,7 @@ use std::fmt;
 use similar::{ChangeTag, TextDiff};
 
 use super::{Answer, RowChange, Says, render_answer};
+use crate::value::Value;
 
 /// Two answers that differ, as text: lines that are in both, that are missing (`-`) and that came instead (`+`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +72,27 @@ pub(super) fn as_far_as(expected: &Answer, actual: &Answer) -> Answer {
     let says = match (&expected.says, &actual.says) {
         (Says::Skip(None), Says::Skip(_)) => Says::Skip(None),
         (Says::Reject(_, None), Says::Reject(code, _)) => Says::Reject(code.clone(), None),
+        (Says::Apply(expected), Says::Apply(actual)) => Says::Apply(whole_as(expected, actual)),
         (_, says) => says.clone(),
     };
     Answer { identity: actual.identity.clone(), says }
+}
+
+/// A whole number that came by its digits is the number that was expected: so says the contract, for languages that cannot
+/// hold every integer.
+fn whole_as(expected: &[RowChange], actual: &[RowChange]) -> Vec<RowChange> {
+    let mut actual = actual.to_vec();
+    for (actual, expected) in actual.iter_mut().zip(expected) {
+        for (column, value) in &mut actual.row {
+            let wanted = expected.row.iter().find(|(name, _)| name == column).map(|(_, value)| value);
+            if let (Value::Decimal(digits), Some(Value::Integer(wanted))) = (&value, wanted)
+                && *digits == wanted.to_string()
+            {
+                *value = Value::Integer(*wanted);
+            }
+        }
+    }
+    actual
 }
 
 /// The columns of each expected row in the order in which the plugin gives them: the order says nothing, and people read

@@ -124,6 +124,10 @@ const BROKEN: [Option<&str>; 18] = [
     Some("\u{feff}{\"type\":\"order.placed\"}"),
 ];
 
+/// What may stand where it should not.
+const STRAY: [char; 21] =
+    ['"', '{', '}', '[', ']', ',', ':', '\\', ' ', '\t', '\n', '0', '1', '9', 'e', '.', '-', '+', 't', 'n', 'u'];
+
 /// So many payloads.
 pub(super) fn payloads(seed: u64, count: usize) -> Vec<Option<String>> {
     let mut random = Random(seed);
@@ -136,6 +140,13 @@ pub(super) fn payloads(seed: u64, count: usize) -> Vec<Option<String>> {
                 let whole = event(&mut random);
                 let end = random.below(whole.chars().count());
                 Some(whole.chars().take(end).collect())
+            }
+            // One character is another one.
+            3 => {
+                let mut whole: Vec<char> = event(&mut random).chars().collect();
+                let at = random.below(whole.len());
+                whole[at] = pick(&mut random, &STRAY);
+                Some(whole.into_iter().collect())
             }
             // Again, byte for byte.
             2 if !made.is_empty() => made[random.below(made.len())].clone(),
