@@ -1,6 +1,6 @@
 //! JavaScript and TypeScript: bundled by esbuild, into QuickJS by componentize-qjs.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
 use super::{
     BuildError, Language, WIT,
@@ -45,6 +45,8 @@ pub(super) fn build(dir: &Path, language: Language, toolchains: &Toolchains) -> 
     let mut componentize = command(&tools.join("componentize-qjs"), &dir);
     componentize.arg("--wit").arg(&wit).args(["--world", "plugin"]).arg("--js").arg(&bundle);
     componentize.args(["--sync"]).arg("-o").arg(&output);
+    // It says on stdout what went well.
+    componentize.stdout(Stdio::null());
     run(componentize, "making the component")?;
     fs::read(&output).map_err(|source| failed("reading the component", source))
 }

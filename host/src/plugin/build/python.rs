@@ -1,6 +1,6 @@
 //! Python: CPython and the plugin in one component, by componentize-py.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Stdio};
 
 use super::{
     BuildError, WIT,
@@ -31,6 +31,8 @@ pub(super) fn build(dir: &Path, toolchains: &Toolchains) -> Result<Vec<u8>, Buil
     componentize.args(["-p", ".", "app", "-o"]).arg(&output);
     // The tool's own stack would bury the author's traceback.
     componentize.env("RUST_BACKTRACE", "0");
+    // It says on stdout what went well.
+    componentize.stdout(Stdio::null());
     run(componentize, "making the component")?;
     fs::read(&output).map_err(|source| failed("reading the component", source))
 }

@@ -20,6 +20,28 @@ fn assert_begins_well(language: &str) {
     assert!(component.is_file(), "{} is not there", component.display());
 }
 
+/// Types are checked by every build, the event's fields and the SDK's functions included.
+#[test]
+fn a_wrong_type_in_typescript_fails_the_build_with_its_place() {
+    let folder = Folder::new().unwrap();
+    tidegate(folder.path(), &["plugin", "new", "--lang", "ts", "p"]);
+    let file = folder.path().join("p/plugin.ts");
+    let source = std::fs::read_to_string(&file).unwrap();
+    for (right, wrong, says) in [
+        ("payment.amount.isNegative()", "payment.amount < 0n", "TS2365"),
+        ("payment_id: payment.payment_id", "payment_id: payment.paymentId", "paymentId"),
+        ("messageId: payment.event_id", "messageId: payment.version", "TS2769"),
+    ] {
+        assert!(source.contains(right), "the template has no {right}");
+        std::fs::write(&file, source.replace(right, wrong)).unwrap();
+        let output =
+            Command::new(program("tidegate")).args(["plugin", "build"]).arg(folder.path().join("p")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("plugin.ts(") && said.contains(says) && said.contains("checking the types"), "{said}");
+    }
+}
+
 #[test]
 fn a_new_plugin_in_rust_passes_its_cases() {
     assert_begins_well("rust");
