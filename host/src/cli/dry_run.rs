@@ -17,6 +17,7 @@ use crate::{
     plugin::{EvaluateContext, Plugin, Runtime, cases, evaluate, granted_columns},
     record::{Batch, Run, TopicPartition},
     source::kafka::{Begin, Seen},
+    value::Value,
 };
 
 /// Records of one batch.
@@ -142,8 +143,11 @@ impl<'a> Show<'a> {
             Verdict::Apply(changes) => {
                 for (number, change) in changes.iter().enumerate() {
                     text.push_str(if number == 0 { "" } else { "\n    " });
-                    let row: Vec<_> =
-                        self.row(change).into_iter().map(|(column, value)| format!("{column} = {value}")).collect();
+                    let row: Vec<_> = self
+                        .row(change, cases::render_value)
+                        .into_iter()
+                        .map(|(column, value)| format!("{column} = {value}"))
+                        .collect();
                     let (operation, table) = self.place(change);
                     let _ = write!(text, "{operation} {table}: {}", row.join(", "));
                 }
@@ -168,8 +172,7 @@ impl<'a> Show<'a> {
         });
         let change = |change: &Change| {
             let (operation, table) = self.place(change);
-            let row: serde_json::Map<_, _> =
-                self.row(change).into_iter().map(|(column, value)| (column, value.into())).collect();
+            let row: serde_json::Map<_, _> = self.row(change, cases::render_value_json).into_iter().collect();
             json!({"operation": operation, "table": table, "row": row})
         };
         match &evaluated.verdict {
@@ -185,9 +188,9 @@ impl<'a> Show<'a> {
     }
 
     /// Columns and values, as golden cases write them: with their kinds.
-    fn row(&self, change: &Change) -> Vec<(String, String)> {
+    fn row<T>(&self, change: &Change, render: fn(&Value) -> T) -> Vec<(String, T)> {
         let columns = granted_columns(&self.context.targets[change.target], change.operation);
-        columns.into_iter().map(str::to_owned).zip(change.values.iter().map(cases::render_value)).collect()
+        columns.into_iter().map(str::to_owned).zip(change.values.iter().map(render)).collect()
     }
 
     fn ending(&self) {

@@ -11,6 +11,8 @@ use crate::documents::blocks;
 fn fault(words: &[&str]) -> Option<String> {
     let root = tidegate::cli::Arguments::command();
     let mut command: &Command = &root;
+    // Some options may stand behind whatever comes below theirs.
+    let mut above = vec![&root];
     for word in words {
         if *word == "…" || *word == "..." {
             return None;
@@ -18,7 +20,10 @@ fn fault(words: &[&str]) -> Option<String> {
         if let Some(option) = word.strip_prefix("--") {
             let option = option.split('=').next().unwrap_or(option);
             let known = |of: &Command| of.get_arguments().any(|argument| argument.get_long() == Some(option));
-            if !(known(command) || known(&root) || ["help", "version"].contains(&option)) {
+            let below = |of: &&Command| {
+                of.get_arguments().any(|argument| argument.is_global_set() && argument.get_long() == Some(option))
+            };
+            if !(known(command) || above.iter().any(below) || ["help", "version"].contains(&option)) {
                 return Some(format!("{} has no --{option}", command.get_name()));
             }
         } else if let Some(option) = word.strip_prefix('-') {
@@ -28,7 +33,10 @@ fn fault(words: &[&str]) -> Option<String> {
             }
         } else if command.has_subcommands() {
             match command.find_subcommand(word) {
-                Some(found) => command = found,
+                Some(found) => {
+                    command = found;
+                    above.push(found);
+                }
                 None => return Some(format!("{} has no command {word}", command.get_name())),
             }
         }

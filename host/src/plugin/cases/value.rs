@@ -27,6 +27,27 @@ pub fn show(value: &Value) -> String {
     }
 }
 
+/// The same for JSON: what JSON has no word for is said in an object of one, as in a case.
+#[must_use]
+pub fn show_json(value: &Value) -> serde_json::Value {
+    use serde_json::json;
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Boolean(value) => json!(value),
+        Value::Integer(value) => json!(value),
+        Value::Real(value) if value.is_finite() => json!(value),
+        Value::Real(value) => json!({"real": value.to_string()}),
+        Value::Decimal(digits) => json!({"decimal": digits}),
+        Value::Text(value) => json!(value),
+        Value::Bytes(bytes) => json!({"base64": BASE64.encode(bytes)}),
+        Value::Json(json) => json!({"json": json}),
+        Value::Timestamp(micros) => match time(*micros) {
+            Some(time) => json!({"timestamp": time}),
+            None => json!({"timestamp_us": micros}),
+        },
+    }
+}
+
 /// A string of TOML.
 pub(super) fn text(text: &str) -> String {
     toml_edit::Value::from(text).to_string()

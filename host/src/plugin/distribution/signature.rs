@@ -1,6 +1,6 @@
 //! Detached Ed25519 signatures of a plugin.
 //!
-//! What is signed is the line `tidegate plugin v1 sha256:DIGEST`, with the SHA-256 of the component in hexadecimal, without a
+//! What is signed is the line `tidegate-plugin-v1 sha256:DIGEST`, with the SHA-256 of the component in hexadecimal, without a
 //! line break: so a signature holds for the plugin wherever it lies. A signature is a line of `ed25519`, the public key and
 //! the signature, both in base64, with a blank between. They stand in `FILE.sig` beside the file, and in a registry in the
 //! manifest's annotation `io.tidegate.plugin.signatures`.
@@ -99,7 +99,7 @@ impl PrivateKey {
 }
 
 fn signed(digest: &[u8; 32]) -> String {
-    format!("tidegate plugin v1 {}", shown(digest))
+    format!("tidegate-plugin-v1 {}", shown(digest))
 }
 
 /// Signatures of one plugin, not yet checked.
