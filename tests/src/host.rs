@@ -126,6 +126,9 @@ impl Setup {
                 let _ = writeln!(text, "{} = {}", quote(key), quote(value));
             }
         }
+        // Compiled once for all hosts of all tests, not each time that one starts.
+        let cache = checkout().join("target/plugin-cache");
+        let _ = write!(text, "\n[plugins]\ncache = {}\n", quote(&cache.display().to_string()));
         let _ = write!(text, "\n[http]\nlisten = \"127.0.0.1:{port}\"\n\n{}", self.rest);
         text
     }

@@ -41,7 +41,7 @@ impl Timeouts {
         };
         let idle = idle.unwrap_or_else(|| Duration::from_secs(15).min(below(deadline, 7, 8)));
         let statement = statement.unwrap_or_else(|| Duration::from_secs(10).min(below(Some(idle), 6, 7)));
-        let lock = lock.unwrap_or_else(|| Duration::from_secs(2).min(below(Some(statement), 1, 3)));
+        let lock = lock.unwrap_or_else(|| Duration::from_secs(2).min(below(Some(statement), 1, 2)));
         Self { lock, statement, idle, tcp: Duration::from_secs(10).min(below(Some(idle), 2, 3)) }
     }
 
@@ -151,8 +151,8 @@ mod tests {
     fn defaults_give_way_to_what_is_given() {
         let ms = Duration::from_millis;
         let t = Timeouts::of([None, Some(ms(900)), None], Some(ms(20_000)));
-        assert_eq!((t.lock, t.statement, t.idle), (ms(300), ms(900), ms(15_000)));
+        assert_eq!((t.lock, t.statement, t.idle), (ms(450), ms(900), ms(15_000)));
         let t = Timeouts::of([None, None, Some(ms(700))], None);
-        assert_eq!((t.lock, t.statement, t.idle), (ms(200), ms(600), ms(700)));
+        assert_eq!((t.lock, t.statement, t.idle), (ms(300), ms(600), ms(700)));
     }
 }

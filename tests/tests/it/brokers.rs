@@ -30,7 +30,7 @@ async fn a_broker_that_is_away_is_told_and_waited_for() {
         .with_health("silent_after", "3s")
         .with_kafka("session.timeout.ms", "6000")
         // A minute by default: the client itself notices a silent connection so late.
-        .with_kafka("socket.timeout.ms", "10000");
+        .with_kafka("socket.timeout.ms", "5000");
     let events = distinct(EVENTS.events());
     let mut portions = events.chunks(1_000);
     let mut publisher = payments.publisher();

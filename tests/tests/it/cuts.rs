@@ -131,7 +131,8 @@ async fn a_slow_database_throws_no_host_out_of_its_group() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deadlocks_lock_time_outs_and_serialization_failures_pass() {
-    let mut scene = Scene::new(|setup| setup).await;
+    // With the usual time-outs, which leave the server the second that it takes to find a deadlock.
+    let mut scene = Scene::new(|setup| setup.with_kafka("session.timeout.ms", "45000")).await;
     scene.goes_on().await;
     let database = &scene.payments.database;
 

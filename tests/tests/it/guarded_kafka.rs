@@ -25,6 +25,7 @@ use crate::payments::Payments;
 async fn a_host_consumes_through_tls_and_sasl() {
     let folder = Folder::new().unwrap();
     let (kafka, guarded) = Kafka::start_guarded(folder.path()).unwrap();
+    tokio::task::block_in_place(|| assert_guarded(&guarded));
     let events = Workload { messages: 500, seed: 15 }.events();
     for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
         let payments = Payments::new(Broker::at(&kafka.bootstrap()), postgres().await, 2).await;
@@ -68,10 +69,8 @@ impl ClientContext for Heard {
 
 impl ConsumerContext for Heard {}
 
-#[test]
-fn the_guarded_listener_lets_only_its_user_in() {
-    let folder = Folder::new().unwrap();
-    let (_kafka, guarded) = Kafka::start_guarded(folder.path()).unwrap();
+/// The guarded listener lets only its user in, or a host that comes through says nothing.
+fn assert_guarded(guarded: &Guarded) {
     let client = |password: &str| {
         let heard = Heard::default();
         let mut config = ClientConfig::new();

@@ -9,9 +9,9 @@ use tidegate_tests::{
 
 use crate::payments::{Payments, Publisher};
 
-const EVENTS: Workload = Workload { messages: 20_000, seed: 14 };
+const EVENTS: Workload = Workload { messages: 8_000, seed: 14 };
 /// So many of them are consumed before anybody forgets anything.
-const BEFORE: usize = 12_000;
+const BEFORE: usize = 5_000;
 
 /// A consumer that has come so far and was stopped, and whoever publishes the rest.
 struct Past {
@@ -129,7 +129,7 @@ async fn kafka_is_told_while_the_host_lives() {
     let payments = Payments::new(kafka(), postgres().await, 4).await;
     let mut host = HostProcess::start("host", &payments.setup());
     let mut publisher = payments.publisher();
-    for events in EVENTS.events().chunks(4_000) {
+    for events in EVENTS.events().chunks(2_000) {
         publisher.publish(events);
         host.alive_during(payments.until_consumed()).await;
         host.alive_during(payments.until_committed()).await;
