@@ -17,6 +17,13 @@ PLUGINS := settlement-python settlement-go settlement-c settlement-js settlement
 export TIDEGATE_TOOLCHAINS ?= $(CURDIR)/target/toolchains
 # Passed on: make demo ARGS="--events 10000", make test ARGS="--test it crash", make bench ARGS="--messages 200000".
 ARGS ?=
+# Tools of single verbs, as they were tried: `cargo install --locked NAME@VERSION`.
+DENY_VERSION := 0.20.2
+CYCLONEDX_VERSION := 0.5.9
+FUZZ_VERSION := 0.13.2
+# How long each target of `make fuzz` is tried, in seconds.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := configuration verdicts headers ids values
 # Services that run already are used as they are.
 SERVICES_GIVEN := $(and $(KAFKA_BOOTSTRAP),$(DATABASE_URL))
 
@@ -67,6 +74,36 @@ reloads: require-services build plugins ## replace a plugin 200 times under load
 .PHONY: mutations
 mutations: require-services build rust-plugins ## break a copy in one way after the other: do the tests notice?
 	@$(WITH_SERVICES) $(OUT)/mutations $(ARGS)
+
+.PHONY: fuzz
+fuzz: require-build ## look for inputs that break a promise (fuzz/README.md); ARGS="values", FUZZ_SECONDS=3600
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { echo "fuzzing needs a nightly compiler and cargo-fuzz:" \
+	  "rustup toolchain install nightly, cargo install --locked cargo-fuzz@$(FUZZ_VERSION)" >&2; exit 3; }
+	@# The versions that the program is built with.
+	@cp Cargo.lock fuzz/Cargo.lock
+	@for target in $(or $(ARGS),$(FUZZ_TARGETS)); do \
+	  echo "== $$target"; mkdir -p target/fuzz/$$target; \
+	  $(CARGO) +nightly fuzz run $(FUZZ_FLAGS) $$target target/fuzz/$$target fuzz/corpus/$$target \
+	    $$(test $$target = configuration && echo config) -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit; \
+	done
+
+.PHONY: deny
+deny: ## licences, sources and known weaknesses of all dependencies (downloads the list of advisories)
+	@$(CARGO) deny --version >/dev/null 2>&1 || { echo "cargo-deny is missing:" \
+	  "cargo install --locked cargo-deny@$(DENY_VERSION)" >&2; exit 3; }
+	$(CARGO) deny check $(ARGS)
+
+.PHONY: sbom
+sbom: ## list all that the program is made of, as CycloneDX (target/sbom)
+	@$(CARGO) cyclonedx --version >/dev/null 2>&1 || { echo "cargo-cyclonedx is missing:" \
+	  "cargo install --locked cargo-cyclonedx@$(CYCLONEDX_VERSION)" >&2; exit 3; }
+	@# It writes beside each Cargo.toml of the workspace, with paths of this machine in it.
+	@$(CARGO) cyclonedx --quiet --manifest-path host/Cargo.toml --format json --spec-version 1.5 --target all \
+	  --no-build-deps --override-filename tidegate-sbom
+	@mkdir -p target/sbom
+	@sed 's|file://$(CURDIR)/|file:///tidegate/|g' host/tidegate-sbom.json > target/sbom/tidegate.cdx.json
+	@find . -name tidegate-sbom.json -not -path './target/*' -delete
+	@echo target/sbom/tidegate.cdx.json
 
 .PHONY: services
 services: require-services build ## run Kafka and PostgreSQL until Ctrl-C and print where they are

@@ -12,6 +12,7 @@ pub mod doomed;
 pub mod fail_points;
 pub mod fault;
 pub mod faulty;
+pub mod fuzz;
 pub mod host;
 pub mod http;
 pub mod mutations;

@@ -38,8 +38,8 @@ pub struct Filter {
 /// What became of a breakage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A test failed.
-    Caught,
+    /// These tests failed.
+    Caught(Vec<String>),
     /// The tests passed all the same.
     Survived,
     /// It was not tried: with the reason.
@@ -198,15 +198,12 @@ impl Copy {
     fn verdict(&self, mutation: &Mutation) -> io::Result<Verdict> {
         let Filter { integration, name } = &mutation.test;
         let target: &[&str] = if *integration { &["--test", "it"] } else { &["--lib"] };
-        if *integration {
-            // The program that the tests start, among others.
-            let built = self.cargo(&["build", "--workspace", "--bins", "--locked", "--quiet"], Stdio::piped())?;
-            if !built.status.success() {
-                return Ok(Verdict::Useless(format!("it does not compile:\n{}", tail(&built.stderr))));
-            }
-        }
-        let test = [&["test", "--workspace", "--locked", "--quiet"], target].concat();
-        let built = self.cargo(&[&test[..], &["--no-run"]].concat(), Stdio::piped())?;
+        // With the program that the tests start, in one go.
+        let bins: &[&str] = if *integration { &["--bins"] } else { &[] };
+        let build = [&["build", "--workspace", "--locked", "--quiet"], bins, target].concat();
+        let test = [&["test", "--workspace", "--locked"], target].concat();
+        let built = if *integration { build } else { [&test[..], &["--no-run"]].concat() };
+        let built = self.cargo(&built, Stdio::piped())?;
         if !built.status.success() {
             return Ok(Verdict::Useless(format!("it does not compile:\n{}", tail(&built.stderr))));
         }
@@ -218,7 +215,7 @@ impl Copy {
         } else if ran.status.success() {
             Verdict::Survived
         } else {
-            Verdict::Caught
+            Verdict::Caught(failed(&text))
         })
     }
 
@@ -230,6 +227,12 @@ impl Copy {
             .stderr(stderr)
             .output()
     }
+}
+
+/// The tests that failed, by name.
+fn failed(output: &str) -> Vec<String> {
+    let name = |line: &str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned);
+    output.lines().filter_map(name).collect()
 }
 
 /// The files that a patch changes.
@@ -263,9 +266,9 @@ pub fn check(mutations: &[Mutation]) -> io::Result<bool> {
         write!(out, "{:<34} ", mutation.name)?;
         out.flush()?;
         let verdict = copy.test(mutation)?;
-        fine &= verdict == Verdict::Caught;
+        fine &= matches!(verdict, Verdict::Caught(_));
         match verdict {
-            Verdict::Caught => writeln!(out, "caught by {}", mutation.test.name)?,
+            Verdict::Caught(tests) => writeln!(out, "caught by {}", tests.join(", "))?,
             Verdict::Survived => writeln!(out, "SURVIVED {}: {}", mutation.test.name, mutation.what)?,
             Verdict::Useless(why) => writeln!(out, "NOT TRIED: {why}")?,
         }
@@ -293,6 +296,12 @@ mod tests {
             let name = format!("fn {}", mutation.test.name);
             assert!(sources.contains(&name), "{}: no test begins with {}", mutation.name, mutation.test.name);
         }
+    }
+
+    #[test]
+    fn a_test_that_failed_is_named() {
+        let output = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n    c::d\n";
+        assert_eq!(failed(output), ["c::d"]);
     }
 
     fn sources(folder: &Path) -> String {

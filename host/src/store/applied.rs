@@ -116,7 +116,7 @@ pub enum ApplyError {
         partitions: Vec<Arc<TopicPartition>>,
     },
     /// The database said no.
-    #[error("consumer {consumer}: {error}")]
+    #[error("consumer {consumer}: {error}{}", error.way_out().map(|way_out| format!("; {way_out}")).unwrap_or_default())]
     Store {
         /// Whose batch.
         consumer: ConsumerName,

@@ -1,5 +1,6 @@
 //! What can go wrong on the database side.
 
+use super::sqlstate::CACHED_PLAN;
 use crate::{class::Class, merge::TableName};
 
 /// invalid_authorization_specification, invalid_password: the server answered, and lets this user not in.
@@ -8,6 +9,11 @@ const WRONG_USER: [&str; 2] = ["28000", "28P01"];
 const NO_DATABASE: &str = "3D000";
 /// insufficient_privilege: while connecting, the right to connect.
 pub(super) const NO_RIGHT: &str = "42501";
+
+/// What to do where a target's table has changed under a running consumer.
+pub(super) const TABLE_CHANGED: &str = "the table is not what it was when the consumer started: put it right, or correct \
+                                        the consumer's target (`tidegate check --online` compares them), then start the \
+                                        consumer again";
 
 /// Which part of the work an error came from: it decides whether a record can be to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,6 +140,19 @@ impl StoreError {
         if self.class == Class::Poison && !self.statement.carries_target_rows() { Class::Fatal } else { self.class }
     }
 
+    /// What to do about a target's table that has become another while its consumer runs, and so refuses the statement
+    /// itself, whatever the row: a column, an index or the table is gone.
+    #[must_use]
+    pub fn way_out(&self) -> Option<&'static str> {
+        let code = self.sqlstate.as_deref()?;
+        let changed = match code {
+            NO_RIGHT => false,
+            CACHED_PLAN | "SQLITE_ERROR" => true,
+            _ => matches!(code.get(..2), Some("42" | "3F")),
+        };
+        (changed && self.class() == Class::Fatal && self.statement.carries_target_rows()).then_some(TABLE_CHANGED)
+    }
+
     /// Whether a smaller batch may pass where this one does not: it ran out of time, memory or locks.
     #[must_use]
     pub fn caused_by_size(&self) -> bool {
@@ -172,6 +191,22 @@ mod tests {
         let error = StoreError::no_table(&name, "");
         let expected = "table shop.payments: there is no such table; create it, or correct `table = \"shop.payments\"`";
         assert_eq!((error.to_string().as_str(), error.class()), (expected, Class::Fatal));
+    }
+
+    #[test]
+    fn a_table_that_has_changed_is_told_with_the_way_out() {
+        let error = |statement, code: &str| StoreError {
+            sqlstate: Some(code.to_owned()),
+            ..StoreError::fatal(statement, "write settlements", "m")
+        };
+        for code in ["42703", "42P01", "42P10", "42804", "3F000", "0A000"] {
+            let way_out = error(Statement::Write, code).way_out().expect(code);
+            assert!(way_out.contains("check --online"), "{way_out}");
+        }
+        assert_eq!(error(Statement::Ledger, "42P01").way_out(), None, "no target");
+        assert_eq!(error(Statement::Write, "42501").way_out(), None, "a right that is missing is told otherwise");
+        assert_eq!(error(Statement::Write, "XX001").way_out(), None);
+        assert_eq!(StoreError::transient(Statement::Write, "c", "m").way_out(), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::record::Header;
 /// An array of `{"name": …, "value": …}`. Bytes that are no text, or hold a NUL (which jsonb refuses), stand as hex
 /// under `name_hex` and `value_hex`; an absent value is null.
 #[must_use]
-pub(super) fn headers_to_json(headers: &[Header]) -> String {
+pub fn headers_to_json(headers: &[Header]) -> String {
     let entry = |header: &Header| {
         let mut object = Map::new();
         put(&mut object, "name", header.name.as_bytes());

@@ -8,7 +8,7 @@ mod applier;
 mod breaker;
 mod connection;
 mod error;
-mod headers;
+pub mod headers;
 mod keys;
 mod ledger;
 mod plan;

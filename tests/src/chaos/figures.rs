@@ -200,7 +200,7 @@ mod tests {
         let text = tables(&entries);
         assert!(text.contains("| walk | 7, 8 | 3 | 15 | 200 | 0 | 0 | 0 | 0 | 0 |"), "{text}");
         assert!(text.contains("| 15 | host: kill -9 |") && text.contains("| **15** | in all |"), "{text}");
-        assert!(text.contains("first commit | 4 | 2.00 s | 11.50 s | 10 s: **missed 1 times** |"), "{text}");
+        assert!(text.contains("first commit | 4 | 1.50 s | 11.50 s | 10 s: **missed 1 times** |"), "{text}");
     }
 
     #[test]

@@ -57,7 +57,9 @@ impl Report {
 pub fn spread(times: &[Duration]) -> (Duration, Duration) {
     let mut times = times.to_vec();
     times.sort_unstable();
-    (times.get(times.len() / 2).copied().unwrap_or_default(), times.last().copied().unwrap_or_default())
+    let (Some(longest), middle) = (times.last().copied(), times.len() / 2) else { return Default::default() };
+    let median = if times.len().is_multiple_of(2) { (times[middle - 1] + times[middle]) / 2 } else { times[middle] };
+    (median, longest)
 }
 
 impl fmt::Display for Report {

@@ -35,7 +35,11 @@ pub(crate) fn event(id: impl std::fmt::Display, account: &str, amount: i64, vers
 /// The values of both rows.
 pub(crate) fn values(text: &str) -> [Vec<Value>; 2] {
     let parts: Vec<&str> = text.split('|').collect();
-    let amount = parts[2].parse().map_or_else(|_| Value::Text(parts[2].to_owned()), Value::Integer);
+    let other = |text: &str| match text.parse::<f64>() {
+        Ok(_) => Value::Decimal(text.to_owned()),
+        Err(_) => Value::Text(text.to_owned()),
+    };
+    let amount = parts[2].parse().map_or_else(|_| other(parts[2]), Value::Integer);
     let account = Value::Text(parts[1].to_owned());
     [
         vec![account.clone(), amount],

@@ -53,6 +53,7 @@ mod run_command;
 mod secrets;
 mod seek;
 mod store;
+mod targets_changed;
 mod volume;
 
 use tidegate_tests::payments;

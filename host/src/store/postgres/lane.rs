@@ -53,6 +53,8 @@ pub(super) struct Lane {
     locks: HashMap<ConsumerName, i32>,
     /// The statements of the targets written last.
     pub(super) targets: Option<Arc<TargetSet>>,
+    /// How their tables' columns were when they were last held against the targets.
+    pub(super) definition: Option<String>,
 }
 
 impl Lane {
@@ -74,6 +76,7 @@ impl Lane {
             proven: false,
             locks: HashMap::new(),
             targets: None,
+            definition: None,
         })
     }
 

@@ -20,6 +20,7 @@ mod seek;
 mod session;
 mod sql;
 mod texts;
+mod unchanged;
 mod write;
 
 use std::{collections::HashMap, fmt, sync::Arc};

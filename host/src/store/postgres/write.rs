@@ -42,6 +42,7 @@ impl Lane {
                     sql: targets.iter().map(TargetSql::new).collect(),
                 });
                 self.targets = Some(Arc::clone(&set));
+                self.definition = None;
                 set
             }
         }
@@ -63,6 +64,7 @@ impl Lane {
                 }
             }
         }
+        self.assert_unchanged(&set).await?;
         Ok(written)
     }
 

@@ -2,6 +2,7 @@
 
 mod chain;
 mod columns;
+mod race;
 mod rows;
 mod session;
 

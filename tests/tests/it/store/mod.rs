@@ -80,6 +80,7 @@ conformance! {
     poison:
         one_poison_row_amid_a_thousand,
         of_two_rows_that_fail_together_the_second_is_poison,
+        a_row_in_between_that_is_refused_is_its_record_s_fault,
         a_new_constraint_trips_the_breaker,
         a_corrected_republish_supersedes_its_dead_letter,
         the_correction_in_the_same_batch_is_applied,

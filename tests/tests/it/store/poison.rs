@@ -47,6 +47,20 @@ pub(super) async fn of_two_rows_that_fail_together_the_second_is_poison(f: &Fixt
     assert_eq!(f.texts("SELECT payment_id FROM payments WHERE reference = 'same'").await, ["z"]);
 }
 
+/// Many changes of one row are no excuse: a constraint sees each of them, or it would depend on the company that a record came
+/// in whether it is refused.
+pub(super) async fn a_row_in_between_that_is_refused_is_its_record_s_fault(f: &Fixture) {
+    let mut lane = f.consumer("c").await.lane(&[0]).await;
+    let amounts = [1, 2, -1, 3, 4, 5, 6, 7];
+    let events =
+        amounts.iter().enumerate().map(|(at, &amount)| event(&format!("e{at}")).pay("p", amount).tally("x", 1));
+    let applied = lane.feed(0, events.collect()).await;
+    assert_eq!((applied.report.counts.applied, applied.report.counts.dead), (7, 1));
+    assert_eq!(applied.report.outcomes[2], Dead);
+    assert_eq!(f.number("SELECT amount FROM payments").await, 7);
+    assert_eq!(f.total("x").await, 7);
+}
+
 pub(super) async fn a_new_constraint_trips_the_breaker(f: &Fixture) {
     let mut lane = f.consumer("c").await.lane(&[0]).await;
     lane.feed(0, vec![event("before").pay("p", 1)]).await;
