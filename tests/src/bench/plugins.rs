@@ -104,7 +104,14 @@ fn compile(file: &Path, cache: &Path) -> Result<Value, PluginError> {
 fn load(runtime: &Runtime, file: &Path) -> Result<std::sync::Arc<dyn Plugin>, PluginError> {
     let limits = PluginLimits { memory: 256 << 20, ..PluginLimits::default() };
     let with = |settings| {
-        runtime.load(&config::Plugin { path: file.to_owned(), sha256: None, signed_by: Vec::new(), limits, settings })
+        runtime.load(&config::Plugin {
+            path: file.to_owned(),
+            sha256: None,
+            signed_by: Vec::new(),
+            cases: None,
+            limits,
+            settings,
+        })
     };
     match with(Value::Null) {
         Err(PluginError::Settings { .. }) => with(json!({ "currency": "EUR" })),

@@ -22,6 +22,7 @@ fn load(runtime: &Runtime, path: &Path) -> Result<Arc<dyn Plugin>, PluginError> 
         path: path.to_owned(),
         sha256: None,
         signed_by: Vec::new(),
+        cases: None,
         limits: PluginLimits::default(),
         settings,
     })

@@ -39,7 +39,14 @@ fn plugins_of_every_published_contract_keep_working() {
 fn v0_1_0(path: &Path) {
     let limits = PluginLimits::default();
     let load = |settings| {
-        let plugin = config::Plugin { path: path.to_owned(), sha256: None, signed_by: Vec::new(), limits, settings };
+        let plugin = config::Plugin {
+            path: path.to_owned(),
+            sha256: None,
+            signed_by: Vec::new(),
+            cases: None,
+            limits,
+            settings,
+        };
         Runtime::new(None).unwrap().load(&plugin)
     };
     let refused = load(serde_json::json!({"refuse": 1})).err().unwrap();
