@@ -104,7 +104,7 @@ fn what_a_child_refuses_is_told_as_if_it_were_here() {
     for (content, says) in [
         (b"hello".as_slice(), "is no WebAssembly file"),
         (b"\0asm\x0d\0\x01\0broken", "cannot be compiled: "),
-        (b"\0asm\x01\0\0\0", "is a core module that does not make a component"),
+        (b"\0asm\x01\0\0\0", "is no plugin: it does not export"),
     ] {
         let reason = refused(&runtime, &file(&folder, "bad.wasm", content));
         assert!(reason.contains(says), "{reason}");
