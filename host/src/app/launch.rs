@@ -26,6 +26,10 @@ use crate::{
     store::{self, Registration, Store},
 };
 
+/// How long ago the last start must be that nobody has ordered.
+const START_AGAIN: Duration = Duration::from_secs(600);
+/// So that whoever looks sees why.
+const PAUSE_BEFORE: Duration = Duration::from_secs(3);
 /// The longest pause between two tries to start a consumer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -86,10 +90,20 @@ impl Launch {
     pub(super) async fn run(self: Arc<Self>) {
         let _done = Done { stage: Arc::clone(&self.stage), health: Arc::clone(&self.health) };
         let mut draining = self.drain.subscribe();
+        let mut again = None;
         loop {
             self.run_once(&mut draining).await;
             if *draining.borrow() {
                 return;
+            }
+            if self.may_start_again(&mut again) {
+                tracing::warn!(consumer = %self.settings().name, "starts again by itself in {} s, but not twice in {} minutes", PAUSE_BEFORE.as_secs(), START_AGAIN.as_secs() / 60);
+                tokio::select! {
+                    () = tokio::time::sleep(PAUSE_BEFORE) => {}
+                    () = drained(&mut draining) => return,
+                }
+                self.forget().await;
+                continue;
             }
             self.stage.send_replace(Stage::Stopped);
             let mut ordered = self.stage.subscribe();
@@ -99,6 +113,17 @@ impl Launch {
             }
             self.forget().await;
         }
+    }
+
+    /// Whether what it ended of may be over with another start, and the last such start is long ago. Of two processes
+    /// that take each other's place, one stops so.
+    fn may_start_again(&self, last: &mut Option<Instant>) -> bool {
+        let failed_as = locked(&self.consumer).as_ref().and_then(|consumer| consumer.failed_as());
+        let may = failed_as == Some(Class::Transient) && last.is_none_or(|last| last.elapsed() > START_AGAIN);
+        if may {
+            *last = Some(Instant::now());
+        }
+        may
     }
 
     /// Before another start: nothing of the last one may be left, for it may hold a lock; and whatever was mended may

@@ -5,7 +5,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicUsize},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -20,7 +20,7 @@ use super::{
     database::{self, Aside},
     dead_letters::DeadLetterLog,
     deathwatch::Deathwatch,
-    lane::{Phase, Shared},
+    lane::{Failure, Phase, Shared},
     read,
     rules::{InForce, Rules},
     samples::{self, Sampler},
@@ -28,6 +28,7 @@ use super::{
     starts::Starts,
 };
 use crate::{
+    class::Class,
     config::{BatchLimits, Start},
     health::ConsumerHealth,
     identity::ConsumerName,
@@ -86,6 +87,7 @@ pub struct Consumer {
     orders: mpsc::UnboundedSender<Order>,
     phase: Arc<watch::Sender<Phase>>,
     ended: watch::Receiver<bool>,
+    failed_as: Arc<OnceLock<Class>>,
     health: Arc<ConsumerHealth>,
     source: Arc<dyn Source>,
     rules: Arc<InForce>,
@@ -155,6 +157,7 @@ impl Consumer {
             service: Vec::new(),
             served: watch::channel(Service::Poll).0,
             drain_deadline: parts.drain_deadline,
+            failed_as: Arc::default(),
         };
         if let Err(error) = running.spawn(parts.lanes.max(1), &runtime) {
             // The threads that there are end with it.
@@ -164,17 +167,24 @@ impl Consumer {
         shared.metrics.running(true);
         let (orders, received) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(false);
+        let failed_as = Arc::clone(&running.failed_as);
         runtime.spawn(async move {
             running.supervise(received, failed).await;
             end.send_replace(true);
         });
-        Ok(Self { orders, phase, ended, health: parts.health, source, rules, samples })
+        Ok(Self { orders, phase, ended, failed_as, health: parts.health, source, rules, samples })
     }
 
     /// Stops reading, finishes what is in flight, commits, leaves the group. Returns when all is done.
     pub async fn drain(&self) {
         let _ = self.orders.send(Order::Drain);
         self.ended().await;
+    }
+
+    /// What kind of failure it ended of, if it ended by itself. Transient: another start may mend it.
+    #[must_use]
+    pub fn failed_as(&self) -> Option<Class> {
+        self.failed_as.get().copied()
     }
 
     /// Resolves when the consumer has ended, for whatever reason. [`ConsumerHealth::stop_reason`] has it.
@@ -243,6 +253,8 @@ struct Running {
     service: Vec<JoinHandle<()>>,
     served: watch::Sender<Service>,
     drain_deadline: Duration,
+    /// Said once, by what failed first.
+    failed_as: Arc<OnceLock<Class>>,
 }
 
 impl Running {
@@ -286,13 +298,14 @@ impl Running {
     async fn supervise(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Order>,
-        mut failed: mpsc::UnboundedReceiver<String>,
+        mut failed: mpsc::UnboundedReceiver<Failure>,
     ) {
         let _watched = Deathwatch::over(&self.shared, "the consumer's supervisor");
         let order = tokio::select! {
             order = orders.recv() => order.unwrap_or(Order::Die),
             // The sender is in `self`, so this is never `None`.
-            Some(reason) = failed.recv() => {
+            Some(Failure { reason, class }) = failed.recv() => {
+                let _ = self.failed_as.set(class);
                 tracing::error!(consumer = %self.shared.name, "stopped: {reason}");
                 self.shared.health.stopped(reason);
                 self.shared.metrics.running(false);
@@ -319,8 +332,8 @@ impl Running {
         let joined = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|thread| drop(thread.join())));
         let _ = joined.await;
         // A lane that failed meanwhile says why here.
-        while let Ok(reason) = failed.try_recv() {
-            self.shared.health.stopped(reason);
+        while let Ok(failure) = failed.try_recv() {
+            self.shared.health.stopped(failure.reason);
         }
         self.shared.health.drained();
     }
@@ -383,7 +396,7 @@ fn serve(shared: &Shared, served: &watch::Receiver<Service>) {
             Ok(()) => shared.health.polled(),
             Err(error) => {
                 if !failed {
-                    shared.fail(error.to_string());
+                    shared.end(Failure { reason: error.to_string(), class: error.class() });
                 }
                 failed = true;
                 thread::sleep(POLL);

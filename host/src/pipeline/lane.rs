@@ -66,7 +66,14 @@ pub(super) struct Shared {
     /// Whether an operator wants no records taken.
     pub(super) paused: watch::Receiver<bool>,
     /// Where a lane says why the consumer must stop.
-    pub(super) failures: mpsc::UnboundedSender<String>,
+    pub(super) failures: mpsc::UnboundedSender<Failure>,
+}
+
+/// Why a consumer ends by itself.
+pub(super) struct Failure {
+    pub(super) reason: String,
+    /// Transient: another start may mend it.
+    pub(super) class: Class,
 }
 
 /// A batch on its way from a lane's first half to its second.
@@ -127,8 +134,12 @@ impl Shared {
     }
 
     pub(super) fn fail(&self, reason: String) {
+        self.end(Failure { reason, class: Class::Fatal });
+    }
+
+    pub(super) fn end(&self, failure: Failure) {
         // Nobody listens any more only where the consumer has ended.
-        let _ = self.failures.send(reason);
+        let _ = self.failures.send(failure);
     }
 
     pub(super) fn is_current(&self, run: &Run) -> bool {

@@ -145,7 +145,7 @@ pub struct SourceError {
     pub context: String,
     /// What the client said.
     pub message: String,
-    /// Transient: ask again. Fatal: this consumer cannot go on.
+    /// Transient: ask again, or where the client has ended, start again. Fatal: this consumer cannot go on.
     pub class: Class,
 }
 

@@ -1,6 +1,12 @@
 //! Who is a member of the group, and who is not any more: static members, members without a partition, members that were
 //! silent for too long.
 
+use std::time::Duration;
+
+use rdkafka::{
+    ClientConfig,
+    consumer::{BaseConsumer, Consumer},
+};
 use tidegate::app::App;
 use tidegate_tests::{Message, host::Protocol, oracle, wait};
 
@@ -56,6 +62,34 @@ async fn two_processes_under_one_static_id_are_told_so() {
     scene.consumed(&other, "c").await;
     one.drain().await;
     other.drain().await;
+    scene.proofs("c").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_member_that_was_fenced_comes_back_by_itself() {
+    let scene = Scene::new(2).await.with(INSTANCE, "same");
+    let wanted = [scene.consumer("c").await];
+    let app = scene.start(&wanted);
+    until_ready(&app).await;
+    // As after a coordinator's restart amid a rebalance: the id belongs to somebody who is not there.
+    let rival: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", scene.broker.bootstrap())
+        .set("group.id", format!("c-{}", scene.topic))
+        .set(INSTANCE, "same")
+        .set("partition.assignment.strategy", "cooperative-sticky")
+        .set("session.timeout.ms", "6000")
+        .create()
+        .unwrap();
+    rival.subscribe(&[&scene.topic]).unwrap();
+    let fenced = async || {
+        let _ = rival.poll(Duration::ZERO);
+        app.health().reasons().iter().any(|reason| reason.text.contains("another process is the group's member"))
+    };
+    wait::until_true("it is fenced", fenced).await;
+    drop(rival);
+    scene.produce(0, [event("e1", "a", 1, 1)]);
+    scene.consumed(&app, "c").await;
+    app.drain().await;
     scene.proofs("c").await;
 }
 

@@ -289,7 +289,7 @@ impl Source for KafkaSource {
             }
             Some(Err(error)) => match self.consumer.client().fatal_error() {
                 // What the error itself says is only that it is fatal.
-                Some((code, reason)) => return Err(fatal("serve the group", fatal_advice(code, &reason))),
+                Some((code, reason)) => return Err(ended(code, &reason)),
                 None => self.context().starts.notice(notice(&error, advice(&error))),
             },
         }
@@ -362,13 +362,18 @@ impl Source for KafkaSource {
     }
 }
 
-fn fatal_advice(code: RDKafkaErrorCode, reason: &str) -> String {
+/// The client can do no more. A new one may where a static member was fenced: a coordinator that restarts amid a rebalance
+/// knows such a member by the id that it had before, and fences it although nobody has taken its place.
+fn ended(code: RDKafkaErrorCode, reason: &str) -> SourceError {
     match code {
-        RDKafkaErrorCode::FencedInstanceId | RDKafkaErrorCode::UnreleasedInstanceId => format!(
-            "{reason}: another process is the group's member under this `group.instance.id`; give each its own, or stop \
-             one of them"
-        ),
-        _ => reason.to_owned(),
+        RDKafkaErrorCode::FencedInstanceId | RDKafkaErrorCode::UnreleasedInstanceId => {
+            let message = format!(
+                "{reason}: another process is the group's member under this `group.instance.id`; give each its own, or \
+                 stop one of them"
+            );
+            SourceError { class: Class::Transient, ..fatal("serve the group", message) }
+        }
+        _ => fatal("serve the group", reason),
     }
 }
 
