@@ -240,7 +240,8 @@ mod tests {
             ("batch", "batch = { max_records = 7 }"),
             ("ledger", "ledger = { retention = \"60d\" }"),
             ("queue", "queue = \"8MiB\""),
-            ("revoke_deadline", "revoke_deadline = \"3s\""),
+            // Longer: a shorter one would shorten its database's time-outs, too.
+            ("revoke_deadline", "revoke_deadline = \"21s\""),
             ("key_samples", "key_samples = false"),
         ] {
             let why = planned(CONSUMER, &config(&CONSUMER.replace("topics = ", &format!("{line}\ntopics = "))));
