@@ -87,6 +87,7 @@ async fn a_static_member_that_was_fenced_comes_back_by_itself() {
     };
     wait::until_true("it is fenced", fenced).await;
     drop(rival);
+    until_ready(&app).await;
     scene.produce(0, [event("e1", "a", 1, 1)]);
     scene.consumed(&app, "c").await;
     app.drain().await;
