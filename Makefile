@@ -9,8 +9,8 @@ OUT := target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 TIDEGATE := $(OUT)/tidegate
 WITH_SERVICES := $(OUT)/with-services
 REQUIRE := tests/services/require.sh
-# Folders of plugins/; each becomes target/plugins/NAME.wasm, with _ for -. The first are what demo and bench run; the others
-# are the settlement in other languages, the slowest to build first.
+# Folders of plugins/; each becomes target/plugins/NAME.wasm, with _ for -. RUST_PLUGINS are what demo and chaos run; the
+# others are the settlement in other languages, the slowest to build first.
 RUST_PLUGINS := settlement order-summary
 PLUGINS := settlement-python settlement-go settlement-c settlement-js settlement-ts $(RUST_PLUGINS)
 # What other languages are built with is installed there, once.
@@ -31,7 +31,7 @@ SERVICES_GIVEN := $(and $(KAFKA_BOOTSTRAP),$(DATABASE_URL))
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-16s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  ARGS="…" is passed on to demo, test, bench and mutations. KAFKA_BOOTSTRAP=host:port and DATABASE_URL=postgres://…'
+	@echo '  ARGS="…" is passed on to demo, test, bench, bench-plugins, chaos, mutations, fuzz and deny. KAFKA_BOOTSTRAP=host:port and DATABASE_URL=postgres://…'
 	@echo '  make test, bench and services use servers that run already instead of starting their own.'
 
 .PHONY: demo
@@ -54,7 +54,7 @@ fmt: ## format the sources
 	$(CARGO) fmt --all
 
 .PHONY: bench
-bench: require-services build plugins ## compare with the same SQL alone and with a hand-written consumer
+bench: require-services build plugins ## what each plugin costs; then compare with the same SQL alone and with a hand-written consumer
 	@$(OUT)/bench --plugins
 	$(WITH_SERVICES) $(OUT)/bench $(ARGS)
 
