@@ -28,6 +28,8 @@ pub(super) struct Gate<'a> {
     pub(super) config_file: Option<&'a Path>,
     /// An operator's words that were not used yet; `None` = none is taken.
     pub(super) acceptances: Option<&'a Mutex<Vec<Acceptance>>>,
+    /// Whether it would pass is all that is asked: nothing is accepted, no word is used up.
+    pub(super) only_looks: bool,
     /// Inputs of the last minutes with their keys, whether or not the database keeps any.
     pub(super) recent: Vec<KeySample>,
 }
@@ -62,14 +64,13 @@ impl Gate<'_> {
             Ok(()) => {
                 let name = self.consumer;
                 tracing::info!(consumer = %name, samples, lost = comparison.lost, "the plugin's keys fit");
-                if self.acceptances.is_some_and(|words| locked(words).iter().any(|word| word.names(name))) {
-                    tracing::info!(consumer = %name, "--accept-key-change: there is nothing to accept");
-                }
+                self.forget_words(plugin);
                 return Ok(Admitted { key_version, samples });
             }
             Err(fault) => fault,
         };
         match self.word_for(plugin, &fault) {
+            Some(_) if self.only_looks => Ok(Admitted { key_version, samples }),
             Some(word) => {
                 let change = KeyChange {
                     consumer: self.consumer.clone(),
@@ -84,6 +85,17 @@ impl Gate<'_> {
                 self.accept(&change, &fault, &word).await
             }
             None => Err(StartError::Keys(Box::new(self.refusal(plugin, &state, fault)))),
+        }
+    }
+
+    /// An operator's words on a plugin that needs none are used up: they must not be good for one that comes later.
+    fn forget_words(&self, plugin: &Arc<dyn Plugin>) {
+        let (Some(words), false) = (self.acceptances, self.only_looks) else { return };
+        let mut words = locked(words);
+        let before = words.len();
+        words.retain(|word| !word.covers(self.consumer, &plugin.digest()));
+        if words.len() < before {
+            tracing::info!(consumer = %self.consumer, "--accept-key-change: there is nothing to accept");
         }
     }
 

@@ -17,6 +17,18 @@ use crate::{
     store::{Applier, Policy, Store},
 };
 
+/// What rules are wanted for.
+#[derive(Clone, Copy)]
+pub(super) enum Asks<'a> {
+    /// A start.
+    Start,
+    /// To know beforehand whether a start would succeed.
+    Beforehand,
+    /// To rule this consumer from its next batch on. Its recent inputs are looked at as well, and no change of keys is
+    /// accepted, since its lanes are not drained.
+    Reload(&'a Consumer),
+}
+
 impl Launch {
     /// The plugin, compiled at the first call. Waits for nobody else's compiler.
     pub(super) async fn compiled(&self, settings: &Arc<config::Consumer>) -> Result<Arc<dyn Plugin>, PluginError> {
@@ -35,15 +47,18 @@ impl Launch {
         blocking(move || plugins(&settings)).await
     }
 
-    /// Rules that have passed every gate. `running`: the consumer that they are to rule from its next batch on; its
-    /// recent inputs are looked at as well, and no change of keys is accepted, since its lanes are not drained.
+    /// Rules that have passed every gate.
     pub(super) async fn rules(
         &self,
         settings: &Arc<config::Consumer>,
         store: &dyn Store,
         plugin: Arc<dyn Plugin>,
-        running: Option<&Consumer>,
+        asks: Asks<'_>,
     ) -> Result<(Rules, Admitted), StartError> {
+        let running = match asks {
+            Asks::Reload(consumer) => Some(consumer),
+            Asks::Start | Asks::Beforehand => None,
+        };
         let refused = |refusal| StartError::Refused { place: store.place(), refusal };
         if let Some(refusal) = store.schema_state().await?.refusal() {
             return Err(refused(refusal));
@@ -61,6 +76,7 @@ impl Launch {
             consumer: &settings.name,
             config_file: self.config.file.as_deref(),
             acceptances: running.is_none().then_some(&*self.acceptances),
+            only_looks: matches!(asks, Asks::Beforehand),
             recent: running.map(Consumer::recent_samples).unwrap_or_default(),
         };
         let admitted = gate.admit(&plugin, &context).await?;

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{PluginLoader, StartError, admission::Admitted, control::Stage, locked, start_error::Fault};
+use super::{PluginLoader, StartError, admission::Admitted, control::Stage, gates::Asks, locked, start_error::Fault};
 use crate::{
     check,
     class::Class,
@@ -198,7 +198,7 @@ impl Launch {
         })?;
         let store = self.store(&settings)?;
         let plugin = self.compiled(&settings).await?;
-        let (rules, admitted) = self.rules(&settings, store.as_ref(), plugin, None).await?;
+        let (rules, admitted) = self.rules(&settings, store.as_ref(), plugin, Asks::Start).await?;
         self.ask_for_topics(&settings, cluster).await?;
         let registration = registration(&settings, &rules);
         self.register(store.as_ref(), &registration).await?;

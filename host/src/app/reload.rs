@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{
     StartError,
     control::Stage,
+    gates::Asks,
     launch::{Launch, registration},
     locked,
 };
@@ -71,7 +72,7 @@ impl Launch {
             return Ok(None);
         }
         let store = self.store(&settings)?;
-        let (rules, _) = self.rules(&settings, store.as_ref(), plugin, Some(&consumer)).await?;
+        let (rules, _) = self.rules(&settings, store.as_ref(), plugin, Asks::Reload(&consumer)).await?;
         let in_force = consumer.rules().key_version;
         if rules.key_version != in_force {
             // Another host has accepted other keys: this one is fenced, and says so at its next commit.
@@ -90,7 +91,7 @@ impl Launch {
     pub(super) async fn examine(&self, settings: &Arc<config::Consumer>) -> Result<(), StartError> {
         let store = self.store(settings)?;
         let plugin = self.load(settings).await?;
-        self.rules(settings, store.as_ref(), plugin, None).await.map(drop)
+        self.rules(settings, store.as_ref(), plugin, Asks::Beforehand).await.map(drop)
     }
 
     /// Settings for a consumer that does not run: its next start has them, and if it had stopped, it starts now.

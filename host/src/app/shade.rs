@@ -19,8 +19,10 @@ impl Launch {
             Ok(plugin) if self.shadow.get().is_some_and(|shadow| shadow.digest() == plugin.digest()) => {}
             Ok(plugin) => {
                 tracing::info!(consumer = %name, sha256 = %crate::key_gate::short(&plugin.digest()), "a shadow looks on");
-                let context = EvaluateContext::of(&shaded);
-                self.shadow.set(Some(Arc::new(Shadow::new(plugin, context, self.metrics.clone()))));
+                match Shadow::new(plugin, EvaluateContext::of(&shaded), self.metrics.clone()) {
+                    Ok(shadow) => self.shadow.set(Some(Arc::new(shadow))),
+                    Err(error) => tracing::warn!(consumer = %name, "there is no shadow: it gets no thread: {error}"),
+                }
             }
             Err(error) => {
                 tracing::warn!(consumer = %name, "there is no shadow: {error}");

@@ -1,9 +1,9 @@
-//! Watches the configuration's file and the plugins'. By looking at them once a second, through whatever links lead there: that sees an editor
-//! that renames, a mount of Kubernetes that turns a symbolic link round, and a network file system, and needs no service of
-//! the operating system's.
+//! Watches the configuration's file and the plugins'. By looking at them once a second, through whatever links lead there:
+//! that sees an editor that renames, a mount of Kubernetes that turns a symbolic link round, and a network file system, and
+//! needs no service of the operating system's.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
     sync::Weak,
@@ -11,11 +11,14 @@ use std::{
 };
 
 use super::Inner;
+use crate::config;
 
 /// How often.
 const LOOK: Duration = Duration::from_secs(1);
 /// A file that has changed must not change again for so long, before it is read.
 const SETTLED: Duration = Duration::from_millis(300);
+/// So often at most.
+const LOOKS: usize = 100;
 
 /// What tells one state of a file from another, without reading it. `None`: it is not there.
 type Stamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
@@ -60,15 +63,20 @@ pub(super) async fn watch(app: Weak<Inner>) {
             settle(file, &mut seen).await;
             inner.read_again().await;
         }
-        for launch in inner.launches() {
+        let launches = inner.launches();
+        // Once per file, however many consumers have it.
+        let mut changed = BTreeSet::new();
+        for file in launches.iter().flat_map(|launch| files(&launch.settings())).collect::<BTreeSet<_>>() {
+            if seen.changed(&file, stamp(&file)) {
+                settle(&file, &mut seen).await;
+                changed.insert(file);
+            }
+        }
+        for launch in launches {
             let settings = launch.settings();
-            for plugin in [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten() {
-                let path = &plugin.path;
-                if seen.changed(path, stamp(path)) {
-                    settle(path, &mut seen).await;
-                    tracing::info!(consumer = %settings.name, file = %path.display(), "a plugin's file has changed");
-                    launch.told.notify_one();
-                }
+            for file in files(&settings).intersection(&changed) {
+                tracing::info!(consumer = %settings.name, file = %file.display(), "a plugin's file has changed");
+                launch.told.notify_one();
             }
         }
         drop(inner);
@@ -76,9 +84,14 @@ pub(super) async fn watch(app: Weak<Inner>) {
     }
 }
 
-/// Waits until a file is no longer written to.
+/// The files of a consumer's plugins.
+fn files(settings: &config::Consumer) -> BTreeSet<PathBuf> {
+    [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten().map(|plugin| plugin.path.clone()).collect()
+}
+
+/// Waits until a file is no longer written to, but not for ever: others are watched, too.
 async fn settle(path: &Path, seen: &mut Seen) {
-    loop {
+    for _ in 0..LOOKS {
         tokio::time::sleep(SETTLED).await;
         if !seen.changed(path, stamp(path)) {
             return;

@@ -111,6 +111,15 @@ fn a_sample_that_breaks_the_plugin_hides_no_other() {
 }
 
 #[test]
+fn an_input_that_breaks_the_plugin_alone_and_not_twice_is_none_that_moved() {
+    let asked = AtomicU64::new(0);
+    let plugin = plugin().traps(move |_, _| asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2));
+    let one = KeyState { samples: vec![sample("a1")], ..state(0, vec![]) };
+    assert_eq!(judged(&plugin, &one), Ok(()));
+    assert_eq!(hold(&plugin, &inputs(&one.samples), &context()).unwrap(), Ok(()));
+}
+
+#[test]
 fn keys_that_change_from_one_instance_to_the_next_are_found() {
     let count = AtomicU64::new(0);
     let counting =

@@ -1,7 +1,10 @@
 //! The second half of a lane: applies batches in order over its own connection, and spends their receipts.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -31,6 +34,8 @@ pub(super) struct Apply {
     connection: Option<Box<dyn Connection>>,
     /// The number of the last offset commit.
     told: u64,
+    /// The newest that was waited for in vain: until the group has confirmed it, nothing is waited for.
+    unheard: Arc<AtomicU64>,
 }
 
 /// What became of one try.
@@ -46,7 +51,7 @@ enum Tried {
 
 impl Apply {
     pub(super) fn new(lane: usize, shared: Arc<Shared>) -> Self {
-        Self { lane, shared, connection: None, told: 0 }
+        Self { lane, shared, connection: None, told: 0, unheard: Arc::default() }
     }
 
     /// Until the first half is gone and everything handed over is finished, or the consumer gives up.
@@ -68,16 +73,18 @@ impl Apply {
     /// ledger to find again. Nobody waits for it but the lane's next read, which has no record in hand.
     fn release(&self, permit: OwnedSemaphorePermit) {
         let (mut confirmed, told) = (self.shared.source.confirmed(), self.told);
-        if *confirmed.borrow_and_update() >= told {
+        let heard = *confirmed.borrow_and_update();
+        if heard >= told || heard < self.unheard.load(Ordering::Relaxed) {
             return;
         }
+        let unheard = Arc::clone(&self.unheard);
         let mut phase = self.shared.phase.clone();
         tokio::spawn(async move {
             tokio::select! {
                 // Errors mean that the consumer is gone.
                 _ = confirmed.wait_for(|number| *number >= told) => {}
                 _ = phase.wait_for(|phase| *phase > Phase::Running) => {}
-                () = tokio::time::sleep(CONFIRMED_WITHIN) => {}
+                () = tokio::time::sleep(CONFIRMED_WITHIN) => drop(unheard.fetch_max(told, Ordering::Relaxed)),
             }
             drop(permit);
         });

@@ -29,7 +29,7 @@ use super::{
     retry::{Failures, Next, jittered},
     rules::{InForce, Rules},
     samples::Sampler,
-    shadow::{Look, Shadow, ShadowSlot},
+    shadow::ShadowSlot,
 };
 
 /// How far along its end a consumer is.
@@ -196,7 +196,7 @@ impl Shared {
                 Ok(Ok((ruled, look))) => {
                     self.metrics.evaluated(started.elapsed());
                     if let Some((look, shadow)) = look {
-                        self.look_on(look, shadow);
+                        tokio::spawn(shadow.look_on(look));
                     }
                     return Ok(ruled);
                 }
@@ -215,21 +215,6 @@ impl Shared {
             self.health.lane_retrying(lane, error.to_string());
             self.pause(failures.count(false, batch.records.len())).await?;
         }
-    }
-}
-
-impl Shared {
-    /// Shows a shadow its part of a batch, beside the path.
-    fn look_on(&self, look: Look, shadow: Arc<Shadow>) {
-        let pool = Arc::clone(&self.pool);
-        tokio::spawn(async move {
-            let job = Arc::clone(&shadow);
-            if let Ok(pending) = pool.submit(move || job.look(&look)).await {
-                // A panic of the host's own has been told as such.
-                let _ = pending.await;
-            }
-            shadow.end();
-        });
     }
 }
 

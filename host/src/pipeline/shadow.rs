@@ -6,6 +6,7 @@
 
 use std::{
     collections::VecDeque,
+    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -17,7 +18,7 @@ use serde::Serialize;
 use crate::{
     metrics::{ConsumerMetrics, ShadowResult},
     outcome::{Change, Evaluated, Verdict},
-    plugin::{EvaluateContext, Plugin, evaluate},
+    plugin::{ComputePool, EvaluateContext, Plugin, evaluate},
     record::{Batch, Run},
     value::Value,
 };
@@ -33,6 +34,7 @@ const LONGEST: usize = 300;
 pub struct Shadow {
     plugin: Arc<dyn Plugin>,
     context: EvaluateContext,
+    pool: ComputePool,
     busy: AtomicBool,
     found: Mutex<ShadowReport>,
     metrics: ConsumerMetrics,
@@ -82,13 +84,14 @@ pub(super) struct Look {
 
 impl Shadow {
     /// Nothing found yet.
-    #[must_use]
-    pub fn new(plugin: Arc<dyn Plugin>, context: EvaluateContext, metrics: ConsumerMetrics) -> Self {
+    ///
+    /// # Errors
+    /// Where the system gives no thread: it has one of its own, so that a candidate that burns all it may holds up no
+    /// lane.
+    pub fn new(plugin: Arc<dyn Plugin>, context: EvaluateContext, metrics: ConsumerMetrics) -> io::Result<Self> {
         let sha256 = plugin.digest().iter().map(|byte| format!("{byte:02x}")).collect();
-        // Whatever it breaks on is a difference, and no reason to stop anything.
-        let context = EvaluateContext { max_broken: usize::MAX, ..context };
         let found = Mutex::new(ShadowReport { sha256, ..ShadowReport::default() });
-        Self { plugin, context, busy: AtomicBool::new(false), found, metrics }
+        Ok(Self { plugin, context, pool: ComputePool::new(1, 1)?, busy: AtomicBool::new(false), found, metrics })
     }
 
     /// SHA-256 of the candidate.
@@ -125,6 +128,16 @@ impl Shadow {
         }
         self.count(ShadowResult::PassedBy, said.len() - look.said.len());
         Some(look)
+    }
+
+    /// Looks, on a thread of its own, and has then ended.
+    pub(super) async fn look_on(self: Arc<Self>, look: Look) {
+        let job = Arc::clone(&self);
+        if let Ok(pending) = self.pool.submit(move || job.look(&look)).await {
+            // A panic of the host's own has been told as such.
+            let _ = pending.await;
+        }
+        self.end();
     }
 
     /// Holds the candidate's word against what was said. CPU work.

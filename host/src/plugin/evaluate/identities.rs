@@ -49,7 +49,11 @@ fn halving(plugin: &dyn Plugin, messages: &[Message]) -> Result<Vec<Option<Ident
     }
     match extract(plugin, messages) {
         Err(error) if error.class() != Class::Poison => Err(error),
-        Err(_) if messages.len() == 1 => Ok(vec![None]),
+        // Invariant 6: alone and twice, as on the path.
+        Err(_) if messages.len() == 1 => match extract(plugin, messages) {
+            Err(error) if error.class() == Class::Poison => Ok(vec![None]),
+            answer => answer,
+        },
         Err(_) => {
             let (head, tail) = messages.split_at(messages.len() / 2);
             let mut found = halving(plugin, head)?;
