@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rdkafka::{
@@ -159,6 +159,22 @@ impl Producer {
             self.client.flush(Duration::from_secs(10)).or_else(still_going).unwrap();
         }
         assert_eq!(self.deliveries.0.refused.load(Ordering::Relaxed), 0, "the broker refused messages");
+    }
+
+    /// As [`Self::flush`], but gives up after a while; whether the broker has everything.
+    ///
+    /// # Panics
+    /// Where it refused something.
+    pub(crate) fn flush_within(&self, patience: Duration) -> bool {
+        let begun = Instant::now();
+        while self.client.in_flight_count() > 0 {
+            if begun.elapsed() > patience {
+                return false;
+            }
+            self.client.flush(Duration::from_secs(1)).or_else(still_going).unwrap();
+        }
+        self.flush();
+        true
     }
 
     /// Begins the first transaction of a producer with a `transactional.id`, or the next one.

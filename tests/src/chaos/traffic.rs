@@ -11,12 +11,14 @@ use std::{
 };
 
 use super::story::{Manner, Story};
-use crate::{Producer, produce};
+use crate::{Message, Producer, produce};
 
 /// The producer pauses while so many messages are not consumed.
 const FAR_BEHIND: u64 = 15_000;
 /// How often a portion is published.
 const TICK: Duration = Duration::from_millis(50);
+/// A portion takes no longer on a broker that is there, nor on one that is away for as long as a walk has it away.
+const STUCK: Duration = Duration::from_secs(45);
 
 /// What others see of the producer and tell it.
 #[derive(Debug, Default)]
@@ -144,20 +146,30 @@ fn publish(reins: &Reins, bootstrap: &str, topic: &str, manner: Manner) -> Story
             (partitions, lives) = now;
             producer = make();
         }
-        for _ in 0..portion(manner.rate) {
-            producer.enqueue(topic, &story.next(partitions));
-        }
-        producer.flush();
+        let messages: Vec<_> = (0..portion(manner.rate)).map(|_| story.next(partitions)).collect();
+        deliver(&mut producer, make, topic, &messages);
         reins.published.store(story.told().messages, Ordering::Relaxed);
         due += TICK;
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
-    for message in story.ending(partitions) {
-        producer.enqueue(topic, &message);
-    }
-    producer.flush();
+    let messages = story.ending(partitions);
+    deliver(&mut producer, make, topic, &messages);
     reins.published.store(story.told().messages, Ordering::Relaxed);
     story
+}
+
+/// Publishes these. An idempotent client may stand still for good after its broker has come back; another one then publishes
+/// all of them again, and those that had arrived are copies.
+fn deliver(producer: &mut Producer, make: impl Fn() -> Producer, topic: &str, messages: &[Message]) {
+    loop {
+        for message in messages {
+            producer.enqueue(topic, message);
+        }
+        if producer.flush_within(STUCK) {
+            return;
+        }
+        *producer = make();
+    }
 }
 
 /// How many messages make one portion at this rate a second.
