@@ -78,7 +78,7 @@ impl Builds {
     /// As a host shows it.
     #[must_use]
     pub fn sha256(&self) -> String {
-        Sha256::digest(&self.0).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(Sha256::digest(&self.0))
     }
 
     /// Puts it where a host finds it, in one step.

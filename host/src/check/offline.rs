@@ -6,6 +6,7 @@ use super::{Report, danger::Danger, grant, probe, report::Mark};
 use crate::{
     config::{Config, Consumer, Payload, Plugin as PluginConfig},
     identity::ConsumerName,
+    key_gate,
     merge::{Merge, TargetClass, TargetSpec, classify},
     plugin::{Plugin, PluginError},
 };
@@ -76,7 +77,7 @@ fn check_plugin(consumer: &Consumer, report: &mut Report, load: &Load<'_>) -> Op
         }
     };
     let described = plugin.description();
-    let digest: String = plugin.digest().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digest = key_gate::short(&plugin.digest());
     let version = if described.version.is_empty() { String::new() } else { format!(" {}", described.version) };
     let text = format!("{}{version}, key version {}, sha256 {digest}…", described.name, described.key_version);
     report.ok(name, "plugin", text);

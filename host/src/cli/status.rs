@@ -161,7 +161,7 @@ fn as_json(known: &Known) -> Value {
         "database": known.database,
         "group": status.consumer.group,
         "key_version": status.consumer.key_version,
-        "plugin_sha256": status.consumer.plugin_digest.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+        "plugin_sha256": hex::encode(&status.consumer.plugin_digest),
         "started_from": status.consumer.started_from,
         "outcomes": totals(status.totals()),
         "ledger_rows": status.ledger_rows,

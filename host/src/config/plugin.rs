@@ -85,12 +85,7 @@ fn signed_by(section: &Section<'_>) -> Vec<PublicKey> {
 fn digest(section: &Section<'_>) -> Option<[u8; 32]> {
     let text = section.text("sha256")?;
     let mut digest = [0; 32];
-    let pairs: Vec<_> = (0..text.value.len()).step_by(2).map(|at| text.value.get(at..at + 2)).collect();
-    let hex = text.value.len() == 64 && text.value.bytes().all(|b| b.is_ascii_hexdigit());
-    if hex {
-        for (byte, pair) in digest.iter_mut().zip(pairs) {
-            *byte = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())?;
-        }
+    if hex::decode_to_slice(&text.value, &mut digest).is_ok() {
         return Some(digest);
     }
     let message = format!("{} is no SHA-256: it has {} characters", text.shown(), text.value.chars().count());

@@ -20,7 +20,7 @@ impl PluginReport {
     #[must_use]
     pub fn of(plugin: &dyn Plugin) -> Self {
         let described = plugin.description();
-        Self { name: described.name.clone(), version: described.version.clone(), sha256: hex(&plugin.digest()) }
+        Self { name: described.name.clone(), version: described.version.clone(), sha256: hex::encode(plugin.digest()) }
     }
 }
 
@@ -43,10 +43,6 @@ impl ReloadReport {
     pub fn now(result: Reloaded, digest: Option<[u8; 32]>, why: Option<String>) -> Self {
         let at = std::time::SystemTime::now();
         let at = jiff::Timestamp::try_from(at).map(|at| at.to_string()).unwrap_or_default();
-        Self { result: result.label(), at, sha256: digest.map(|digest| hex(&digest)), why }
+        Self { result: result.label(), at, sha256: digest.map(hex::encode), why }
     }
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

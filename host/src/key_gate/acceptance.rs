@@ -34,7 +34,7 @@ impl Acceptance {
     /// file, the word is good for that one plugin only.
     #[must_use]
     pub fn covers(&self, consumer: &ConsumerName, digest: &[u8; 32]) -> bool {
-        let whole: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let whole = hex::encode(digest);
         self.text == consumer.as_str() || self.digest(consumer).is_some_and(|wanted| whole.starts_with(&wanted))
     }
 

@@ -89,7 +89,7 @@ impl Shadow {
     /// Where the system gives no thread: it has one of its own, so that a candidate that burns all it may holds up no
     /// lane.
     pub fn new(plugin: Arc<dyn Plugin>, context: EvaluateContext, metrics: ConsumerMetrics) -> io::Result<Self> {
-        let sha256 = plugin.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex::encode(plugin.digest());
         let found = Mutex::new(ShadowReport { sha256, ..ShadowReport::default() });
         Ok(Self { plugin, context, pool: ComputePool::new(1, 1)?, busy: AtomicBool::new(false), found, metrics })
     }

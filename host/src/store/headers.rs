@@ -41,18 +41,13 @@ fn get(object: &Map<String, Value>, field: &str) -> Option<Vec<u8>> {
     if let Some(text) = object.get(field) {
         return text.as_str().map(|text| text.as_bytes().to_vec());
     }
-    let hex = object.get(&format!("{field}_hex"))?.as_str()?;
-    let pairs = (0..hex.len()).step_by(2).map(|at| hex.get(at..at + 2));
-    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+    hex::decode(object.get(&format!("{field}_hex"))?.as_str()?).ok()
 }
 
 fn put(object: &mut Map<String, Value>, field: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => object.insert(field.into(), json!(text)),
-        _ => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            object.insert(format!("{field}_hex"), json!(hex))
-        }
+        _ => object.insert(format!("{field}_hex"), json!(hex::encode(bytes))),
     };
 }
 

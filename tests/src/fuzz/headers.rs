@@ -32,8 +32,7 @@ pub fn headers(bytes: &[u8]) {
 /// The bytes behind a field, as a replay would read them.
 fn back(kept: &Value, field: &str) -> Option<Vec<u8>> {
     if let Some(hex) = kept.get(format!("{field}_hex")).and_then(Value::as_str) {
-        let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        return Some((0..hex.len()).step_by(2).map(digit).collect());
+        return Some(hex::decode(hex).unwrap());
     }
     kept[field].as_str().map(|text| text.as_bytes().to_vec())
 }

@@ -274,7 +274,7 @@ impl Shape {
             Cell::Int(i) => Some(i.to_string()),
             Cell::Decimal(d) => Some(d.normalized().to_plain_string()),
             Cell::Text(t) | Cell::Json(t) => Some(t.clone()),
-            Cell::Bytes(b) => Some(b.iter().map(|x| format!("{x:02x}")).collect()),
+            Cell::Bytes(b) => Some(hex::encode(b)),
             Cell::Timestamp(t) => Some(t.to_string()),
             Cell::Date(d) => Some(format!("2026-03-{:02}", d - 20_513 + 1)),
             other => panic!("no such cell here: {other:?}"),

@@ -97,7 +97,7 @@ async fn another_plugin_takes_over_between_two_batches() {
     assert_eq!(shown.name, "rebuilt");
     app.drain().await;
     assert_eq!(scene.sum("c").await, 20_500);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex::encode(digest);
     let newest = format!(
         "SELECT count(*) FROM consumers c WHERE plugin_digest = '\\x{hex}' AND key_version = 0 AND 1 <= (SELECT count(*) \
          FROM checkpoints k WHERE k.consumer_name = c.consumer_name AND k.plugin_digest = c.plugin_digest)"
@@ -365,7 +365,7 @@ async fn a_shadow_finds_other_keys_and_amounts_and_nothing_in_an_equal_build() {
     let mut at = 0;
     let mut looked_at = async |wanted: &str| {
         wait::until_true(&format!("{wanted} looks on"), async || {
-            let digest = accounts::native(wanted).digest().map(|byte| format!("{byte:02x}")).concat();
+            let digest = hex::encode(accounts::native(wanted).digest());
             app.control().shadow("c").is_some_and(|shadow| shadow.sha256 == digest)
         })
         .await;

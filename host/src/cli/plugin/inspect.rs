@@ -4,12 +4,9 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use super::{
-    super::{
-        Exit,
-        console::{answer, complain},
-    },
-    hex,
+use super::super::{
+    Exit,
+    console::{answer, complain},
 };
 use crate::plugin::{Runtime, anatomy::Anatomy};
 
@@ -37,7 +34,7 @@ pub(super) fn run(file: &Path, as_json: bool) -> Exit {
             |it| json!({"name": it.name, "version": it.version, "key_version": it.key_version, "targets": it.targets}),
         );
         let json = json!({
-            "file": file.display().to_string(), "size": anatomy.size, "sha256": hex(&anatomy.sha256),
+            "file": file.display().to_string(), "size": anatomy.size, "sha256": hex::encode(anatomy.sha256),
             "component": anatomy.component, "contract": anatomy.contract, "imports": anatomy.imports,
             "description": description, "refused": refused,
         });
@@ -49,7 +46,7 @@ pub(super) fn run(file: &Path, as_json: bool) -> Exit {
         }
         let kind = if anatomy.component { "component" } else { "core module, which the host makes a component of" };
         lines.push(format!("  file      {} ({} bytes, {kind})", file.display(), anatomy.size));
-        lines.push(format!("  sha256    {}", hex(&anatomy.sha256)));
+        lines.push(format!("  sha256    {}", hex::encode(anatomy.sha256)));
         let contract =
             anatomy.contract.map_or("none: this is no plugin".to_owned(), |it| format!("tidegate:plugin@{it}"));
         lines.push(format!("  contract  {contract}"));

@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Arguments, command: &PluginCommand) -> Exit {
         PluginCommand::New(options) => new::run(options),
         PluginCommand::Build { folder, output } => match build(folder, output.as_deref()) {
             Ok(built) => {
-                let sha256 = hex(&built.sha256);
+                let sha256 = hex::encode(built.sha256);
                 answer(&format!("{} ({} bytes)\nsha256 = \"{sha256}\"", built.path.display(), built.size));
                 Exit::Fine
             }
@@ -41,8 +41,4 @@ pub(super) fn run(arguments: &Arguments, command: &PluginCommand) -> Exit {
         PluginCommand::Inspect { file, json } => inspect::run(file, *json),
         PluginCommand::Check(options) => check::run(arguments, options),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -39,7 +39,7 @@ impl Inputs {
             add(file.strip_prefix(dir).unwrap_or(&file).to_string_lossy().as_bytes());
             add(&fs::read(&file)?);
         }
-        Ok(Self(hex(&digest.finalize())))
+        Ok(Self(hex::encode(digest.finalize())))
     }
 
     /// The component at `path`, where it was built of just this.
@@ -56,7 +56,7 @@ impl Inputs {
     }
 
     fn note(&self, component: &[u8; 32]) -> String {
-        format!("{} of {}\n", hex(component), self.0)
+        format!("{} of {}\n", hex::encode(component), self.0)
     }
 }
 
@@ -104,8 +104,4 @@ fn gather(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

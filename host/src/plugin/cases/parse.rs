@@ -120,11 +120,9 @@ fn who(raw: RawWho) -> Result<Who, String> {
 }
 
 fn fingerprint(hex: &str) -> Result<[u8; 16], String> {
-    let wrong = || "identity.fingerprint is no 32 hexadecimal digits".to_owned();
-    if hex.len() != 32 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(wrong());
-    }
-    u128::from_str_radix(hex, 16).map(u128::to_be_bytes).map_err(|_| wrong())
+    let mut bytes = [0; 16];
+    hex::decode_to_slice(hex, &mut bytes).map_err(|_| "identity.fingerprint is no 32 hexadecimal digits")?;
+    Ok(bytes)
 }
 
 fn row_change(raw: RawChange) -> Result<RowChange, String> {

@@ -76,7 +76,7 @@ impl Cache {
 
     /// Where the plugin of this digest is, or would be.
     pub(super) fn file(&self, digest: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}.wasm", hex(digest)))
+        self.folder.join(format!("{}.wasm", hex::encode(digest)))
     }
 
     /// Whether it is there and whole.
@@ -107,12 +107,12 @@ impl Cache {
     }
 
     fn manifest(&self, digest: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}.manifest", hex(digest)))
+        self.folder.join(format!("{}.manifest", hex::encode(digest)))
     }
 
     /// A reference has characters that a file's name has not.
     fn note(&self, reference: &Reference) -> PathBuf {
-        self.folder.join(format!("{}.reference", hex(&Sha256::digest(reference.to_string()).into())))
+        self.folder.join(format!("{}.reference", hex::encode(Sha256::digest(reference.to_string()))))
     }
 
     /// Whole or not at all.
@@ -121,10 +121,6 @@ impl Cache {
         io::Write::write_all(&mut private::private_file(&temporary)?, content)?;
         fs::rename(&temporary, path)
     }
-}
-
-fn hex(digest: &[u8; 32]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -136,15 +136,12 @@ pub fn push(file: &Path, reference: &Reference) -> Result<[u8; 32], String> {
 
 /// A digest as registries write it.
 fn shown(digest: &[u8; 32]) -> String {
-    format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    format!("sha256:{}", hex::encode(digest))
 }
 
 /// Reads `sha256:…`.
 fn digest_of(text: &str) -> Option<[u8; 32]> {
-    let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.is_ascii())?;
     let mut digest = [0; 32];
-    for (place, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * place..2 * place + 2], 16).ok()?;
-    }
+    hex::decode_to_slice(text.strip_prefix("sha256:")?, &mut digest).ok()?;
     Some(digest)
 }

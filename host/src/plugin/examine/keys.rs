@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(signs(field("offset")), [Sign::PositionAsKey]);
         assert_eq!(signs(field("at")), [Sign::TimeAsKey]);
         assert_eq!(signs(field("order")), [Sign::Collision]);
-        let hash = |text: &str| -> String { Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect() };
+        let hash = |text: &str| -> String { hex::encode(Sha256::digest(text)) };
         assert_eq!(signs(move |_, text| hash(text)), [Sign::PayloadAsKey, Sign::MadeUpKey]);
         assert_eq!(signs(move |event, _| hash(&event.to_string())), [Sign::PayloadAsKey, Sign::MadeUpKey]);
         assert_eq!(signs(move |event, _| hash(&event["id"].to_string())), [Sign::MadeUpKey]);

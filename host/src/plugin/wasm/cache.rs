@@ -46,8 +46,7 @@ impl Cache {
     }
 
     fn file(&self, digest: &[u8; 32]) -> PathBuf {
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(format!("{digest}-{:016x}.cwasm", self.engine))
+        self.folder.join(format!("{}-{:016x}.cwasm", hex::encode(digest), self.engine))
     }
 
     /// The compiled plugin of this digest, where it is there and whole. Anything wrong with it means compiling again.

@@ -213,12 +213,11 @@ impl Loading {
     }
 
     fn check_pin(&self, digest: &[u8; 32], pin: Option<&[u8; 32]>) -> Result<(), PluginError> {
-        let hex = |bytes: &[u8; 32]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         match pin {
             Some(pin) if pin != digest => Err(self.refuse(format!(
                 "has the SHA-256 {}, but {} is pinned: deploy the pinned file, or change [consumer.plugin] sha256",
-                hex(digest),
-                hex(pin)
+                hex::encode(digest),
+                hex::encode(pin)
             ))),
             _ => Ok(()),
         }
