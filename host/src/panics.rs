@@ -19,13 +19,21 @@ pub(crate) fn of_task(error: tokio::task::JoinError) -> String {
     }
 }
 
+/// Runs what blocks or computes for long off the async workers. `died` makes an error of why it gave no answer.
+pub(crate) async fn blocking<T: Send + 'static, E: Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+    died: impl FnOnce(String) -> E,
+) -> Result<T, E> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(died(of_task(error))))
+}
+
 /// From now on panics of this process are logged like everything else, or told on stderr where there is no log yet.
 pub(crate) fn watch() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("unnamed");
         let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
-        let words = info.payload().downcast_ref::<&'static str>().copied().unwrap_or(KEPT_BACK);
+        let words = words(info.payload());
         let backtrace = std::backtrace::Backtrace::capture();
         // It has places, no values.
         let backtrace = match backtrace.status() {

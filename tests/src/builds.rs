@@ -57,12 +57,6 @@ impl Builds {
         self.with("keys=0", "keys=1")
     }
 
-    /// One with a cent more.
-    #[must_use]
-    pub fn with_other_amounts(&self) -> Self {
-        self.with("cents=0", "cents=1")
-    }
-
     fn with(&self, from: &str, to: &str) -> Self {
         assert_eq!(from.len(), to.len());
         let at: Vec<usize> =

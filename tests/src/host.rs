@@ -127,11 +127,16 @@ impl Setup {
             }
         }
         // Compiled once for all hosts of all tests, not each time that one starts.
-        let cache = checkout().join("target/plugin-cache");
-        let _ = write!(text, "\n[plugins]\ncache = {}\n", quote(&cache.display().to_string()));
+        let _ = write!(text, "\n[plugins]\ncache = {}\n", quote(&plugin_cache().display().to_string()));
         let _ = write!(text, "\n[http]\nlisten = \"127.0.0.1:{port}\"\n\n{}", self.rest);
         text
     }
+}
+
+/// Where the tests keep compiled plugins.
+#[must_use]
+pub fn plugin_cache() -> PathBuf {
+    checkout().join("target/plugin-cache")
 }
 
 /// A program of this build, such as `tidegate`.

@@ -139,10 +139,12 @@ impl Steering {
         Ok(())
     }
 
+    fn running(&self) -> Result<(), Disobeyed> {
+        if *self.stage.borrow() == Stage::Running { Ok(()) } else { Err(Disobeyed::NotRunning(self.name.clone())) }
+    }
+
     fn shadow(&self, what: impl Fn(&Launch) -> bool) -> Result<(), Disobeyed> {
-        if *self.stage.borrow() != Stage::Running {
-            return Err(Disobeyed::NotRunning(self.name.clone()));
-        }
+        self.running()?;
         match self.launch.upgrade() {
             Some(launch) if what(&launch) => Ok(()),
             _ => Err(Disobeyed::NoShadow(self.name.clone())),
@@ -150,9 +152,7 @@ impl Steering {
     }
 
     fn reload(&self) -> Result<(), Disobeyed> {
-        if *self.stage.borrow() != Stage::Running {
-            return Err(Disobeyed::NotRunning(self.name.clone()));
-        }
+        self.running()?;
         if let Some(launch) = self.launch.upgrade() {
             launch.told.notify_one();
         }
@@ -160,9 +160,7 @@ impl Steering {
     }
 
     fn pause(&self, paused: bool) -> Result<(), Disobeyed> {
-        if *self.stage.borrow() != Stage::Running {
-            return Err(Disobeyed::NotRunning(self.name.clone()));
-        }
+        self.running()?;
         self.health.paused(paused);
         self.metrics.paused(paused);
         if self.paused.send_replace(paused) != paused {

@@ -47,18 +47,13 @@ impl Launch {
         blocking(move || plugins(&settings)).await
     }
 
-    /// Rules that have passed every gate.
-    pub(super) async fn rules(
+    /// The targets that the plugin may write, as far as the database and its own description go. Cheap.
+    pub(super) async fn targets(
         &self,
-        settings: &Arc<config::Consumer>,
+        settings: &config::Consumer,
         store: &dyn Store,
-        plugin: Arc<dyn Plugin>,
-        asks: Asks<'_>,
-    ) -> Result<(Rules, Admitted), StartError> {
-        let running = match asks {
-            Asks::Reload(consumer) => Some(consumer),
-            Asks::Start | Asks::Beforehand => None,
-        };
+        plugin: &dyn Plugin,
+    ) -> Result<Vec<Target>, StartError> {
         let refused = |refusal| StartError::Refused { place: store.place(), refusal };
         if let Some(refusal) = store.schema_state().await?.refusal() {
             return Err(refused(refusal));
@@ -69,6 +64,22 @@ impl Launch {
             return Err(StartError::Rights { place: store.place(), grants });
         }
         ungranted(plugin.description(), &targets)?;
+        Ok(targets)
+    }
+
+    /// Rules that have passed every gate: over [`Self::targets`], what takes the plugin to run.
+    pub(super) async fn rules(
+        &self,
+        settings: &Arc<config::Consumer>,
+        store: &dyn Store,
+        plugin: Arc<dyn Plugin>,
+        targets: Vec<Target>,
+        asks: Asks<'_>,
+    ) -> Result<(Rules, Admitted), StartError> {
+        let running = match asks {
+            Asks::Reload(consumer) => Some(consumer),
+            Asks::Start | Asks::Beforehand => None,
+        };
         self.golden_cases(settings, plugin.digest()).await?;
         let context = EvaluateContext::of(settings);
         let gate = Gate {
@@ -95,7 +106,7 @@ impl Launch {
         let Some(folder) = settings.plugin.cases.clone() else { return Ok(()) };
         let (plugins, settings) = (Arc::clone(&self.plugins), Arc::clone(settings));
         let granted: Arc<[TargetSpec]> = settings.targets.as_slice().into();
-        let ran = tokio::task::spawn_blocking(move || {
+        let run = move || {
             let load = |said: &serde_json::Value| {
                 let mut consumer = (*settings).clone();
                 consumer.plugin.settings = said.clone();
@@ -103,20 +114,13 @@ impl Launch {
                 consumer.plugin.sha256 = Some(digest);
                 plugins(&consumer)
             };
-            cases::run_folder(&folder, &load, Some(&granted)).map_err(|error| error.to_string()).and_then(|report| {
-                let failed: Vec<String> = report.failed().map(|(name, why)| format!("{name}: {why}")).collect();
-                match failed.first() {
-                    None => Ok(()),
-                    Some(first) => Err(format!(
-                        "{} of {} golden cases in {} fail; the first: {first}",
-                        failed.len(),
-                        report.cases.len(),
-                        folder.display()
-                    )),
-                }
-            })
-        });
-        ran.await.unwrap_or_else(|error| Err(panics::of_task(error))).map_err(StartError::Cases)
+            let report = cases::run_folder(&folder, &load, Some(&granted)).map_err(|error| error.to_string())?;
+            let failed: Vec<String> = report.failed().map(|(name, why)| format!("{name}: {why}")).collect();
+            let Some(first) = failed.first() else { return Ok(()) };
+            let (failed, all) = (failed.len(), report.cases.len());
+            Err(format!("{failed} of {all} golden cases in {} fail; the first: {first}", folder.display()))
+        };
+        panics::blocking(run, |died| died).await.map_err(StartError::Cases)
     }
 }
 
@@ -124,8 +128,7 @@ impl Launch {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PluginError> + Send + 'static,
 ) -> Result<T, PluginError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(PluginError::Host { message: panics::of_task(error) }))
+    panics::blocking(work, |message| PluginError::Host { message }).await
 }
 
 /// Holds every target against the catalog (R2.5), then against the consumer's others; all faults at once.

@@ -198,8 +198,10 @@ impl Launch {
         })?;
         let store = self.store(&settings)?;
         let plugin = self.compiled(&settings).await?;
-        let (rules, admitted) = self.rules(&settings, store.as_ref(), plugin, Asks::Start).await?;
+        let targets = self.targets(&settings, store.as_ref(), plugin.as_ref()).await?;
+        // Before cases and keys, which take CPU time: while the broker is away, a start is tried every few seconds.
         self.ask_for_topics(&settings, cluster).await?;
+        let (rules, admitted) = self.rules(&settings, store.as_ref(), plugin, targets, Asks::Start).await?;
         let registration = registration(&settings, &rules);
         self.register(store.as_ref(), &registration).await?;
         let Admitted { samples, .. } = admitted;

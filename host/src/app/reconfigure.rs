@@ -27,26 +27,11 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
             restarts.push(format!("{key}: {why}"));
         }
     };
-    let urls = |config: &config::Config| {
-        let url = |(name, database): (&String, &config::Database)| {
-            (name.clone(), database.url.expose().to_owned(), database.timeouts)
-        };
-        config.databases.iter().map(url).collect::<Vec<_>>()
-    };
-    let clusters = |config: &config::Config| {
-        let cluster = |(name, kafka): (&String, &config::KafkaCluster)| (name.clone(), kafka.properties.clone());
-        config.kafka.iter().map(cluster).collect::<Vec<_>>()
-    };
-    whole(urls(base) != urls(new), "[database]", "connections are made from it");
-    whole(clusters(base) != clusters(new), "[kafka]", "members of groups run with it");
-    let http = |config: &config::Config| {
-        let config::Http { listen, token, tls } = &config.http;
-        (*listen, token.as_ref().map(|token| token.expose().to_owned()), tls.clone())
-    };
-    whole(http(base) != http(new), "[http]", "it listens already");
+    whole(base.databases != new.databases, "[database]", "connections are made from it");
+    whole(base.kafka != new.kafka, "[kafka]", "members of groups run with it");
+    whole(base.http != new.http, "[http]", "it listens already");
     whole(base.health != new.health, "[health]", "consumers are watched by it");
-    let log = |config: &config::Config| (config.log.json, config.log.filter.clone());
-    whole(log(base) != log(new), "[log]", "the log is open");
+    whole(base.log != new.log, "[log]", "the log is open");
     let plugins = |config: &config::Config| (config.plugin_cache.clone(), config.watch_plugins);
     whole(plugins(base) != plugins(new), "[plugins]", "the plugin engine runs with it");
 
@@ -93,13 +78,8 @@ impl Inner {
     /// Reads the file that the configuration came from, and takes it, all or nothing. `None` where it came from none.
     pub(super) async fn read_again(&self) -> Option<Reloaded> {
         let file = self.config.file.clone()?;
-        let read = tokio::task::spawn_blocking(move || config::load(&file)).await;
-        let new = match read {
-            Ok(Ok(new)) => Ok(new),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(crate::panics::of_task(error)),
-        };
-        Some(self.reconfigure(new).await)
+        let read = move || config::load(&file).map_err(|error| error.to_string());
+        Some(self.reconfigure(crate::panics::blocking(read, |died| died).await).await)
     }
 
     /// Takes another configuration, all or nothing, and says what became of it.

@@ -72,7 +72,8 @@ impl Launch {
             return Ok(None);
         }
         let store = self.store(&settings)?;
-        let (rules, _) = self.rules(&settings, store.as_ref(), plugin, Asks::Reload(&consumer)).await?;
+        let targets = self.targets(&settings, store.as_ref(), plugin.as_ref()).await?;
+        let (rules, _) = self.rules(&settings, store.as_ref(), plugin, targets, Asks::Reload(&consumer)).await?;
         let in_force = consumer.rules().key_version;
         if rules.key_version != in_force {
             // Another host has accepted other keys: this one is fenced, and says so at its next commit.
@@ -91,7 +92,8 @@ impl Launch {
     pub(super) async fn examine(&self, settings: &Arc<config::Consumer>) -> Result<(), StartError> {
         let store = self.store(settings)?;
         let plugin = self.load(settings).await?;
-        self.rules(settings, store.as_ref(), plugin, Asks::Beforehand).await.map(drop)
+        let targets = self.targets(settings, store.as_ref(), plugin.as_ref()).await?;
+        self.rules(settings, store.as_ref(), plugin, targets, Asks::Beforehand).await.map(drop)
     }
 
     /// Settings for a consumer that does not run: its next start has them, and if it had stopped, it starts now.

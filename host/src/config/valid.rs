@@ -52,7 +52,7 @@ pub struct Config {
 }
 
 /// A database.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
     /// With the password in it.
     pub url: Secret,
@@ -80,7 +80,7 @@ pub enum Dialect {
 }
 
 /// librdkafka's own settings, checked: none that safety needs is among them.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct KafkaCluster {
     /// As the user gave them. Some are secrets: `Debug` shows only names.
     pub properties: BTreeMap<String, String>,
@@ -93,7 +93,7 @@ impl fmt::Debug for KafkaCluster {
 }
 
 /// The HTTP side.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
     /// Loopback by default; `None` = off. Beyond loopback only with [`Self::tls`], or where the file says in so many
     /// words that plain text is meant.
@@ -114,7 +114,7 @@ pub struct Tls {
 }
 
 /// How to log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// JSON lines or for people.
     pub json: bool,

@@ -4,12 +4,13 @@
 
 use std::fmt;
 
+use super::SHOWN;
 use crate::{
     identity::Identity,
     outcome::Evaluated,
     plugin::{
         EvaluateContext, Input, Plugin, PluginError, identities,
-        metamorphic::{Relation, arrangements},
+        metamorphic::{Relation, violated},
     },
     record::{Batch, Header},
 };
@@ -18,8 +19,6 @@ use crate::{
 const LIVE: usize = 32;
 /// Inputs that are asked about alone: each takes an instance.
 const ALONE: usize = 4;
-/// Differences that are shown.
-const SHOWN: usize = 3;
 
 /// Keys that depend on what they must not depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,18 +97,12 @@ fn against(
     relations: &[Relation],
 ) -> Result<Result<(), Moved>, PluginError> {
     let id = |identity: &Option<Identity>| identity.as_ref().map(|identity| identity.message_id.to_string());
-    for &relation in relations {
-        for places in arrangements(relation, inputs.len(), ALONE) {
-            let arranged: Vec<Input> = places.iter().map(|&place| elsewhere(&inputs[place])).collect();
-            let found = identities(plugin, &arranged, context)?;
-            let others = places.iter().zip(&found).filter(|(place, found)| **found != keys[**place]);
-            let shown: Vec<_> = others.take(SHOWN).map(|(&place, found)| (id(&keys[place]), id(found))).collect();
-            if !shown.is_empty() {
-                return Ok(Err(Moved { relation, shown }));
-            }
-        }
-    }
-    Ok(Ok(()))
+    let mut ask = |inputs: &[Input]| identities(plugin, &inputs.iter().map(elsewhere).collect::<Vec<_>>(), context);
+    let violated = violated(inputs, keys, relations, ALONE, &mut ask)?;
+    Ok(violated.map_or(Ok(()), |(relation, moved)| {
+        let shown = moved.iter().take(SHOWN).map(|(place, key)| (id(&keys[*place]), id(key))).collect();
+        Err(Moved { relation, shown })
+    }))
 }
 
 /// The input as if a mirror or a retry topic had delivered it. A plugin sees nothing of this.

@@ -110,7 +110,7 @@ impl fmt::Display for Refusal {
              before ({}…), or, where other keys are meant, run `tidegate run --accept-key-change {}{config}`: it raises the \
              key version from {active}, ends whoever runs under the old one, and is recorded in key_changes",
             short(before),
-            crate::seek::quoted(&format!("{consumer}@{}", short(digest)))
+            crate::seek::quoted(&Acceptance::word(consumer, digest))
         )
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::{
     database::register_again,
@@ -32,6 +32,8 @@ pub(super) struct Apply {
     lane: usize,
     shared: Arc<Shared>,
     connection: Option<Box<dyn Connection>>,
+    /// The number of the last offset commit that the group has confirmed.
+    confirmed: watch::Receiver<u64>,
     /// The number of the last offset commit.
     told: u64,
     /// The newest that was waited for in vain: until the group has confirmed it, nothing is waited for.
@@ -51,7 +53,8 @@ enum Tried {
 
 impl Apply {
     pub(super) fn new(lane: usize, shared: Arc<Shared>) -> Self {
-        Self { lane, shared, connection: None, told: 0, unheard: Arc::default() }
+        let confirmed = shared.source.confirmed();
+        Self { lane, shared, connection: None, confirmed, told: 0, unheard: Arc::default() }
     }
 
     /// Until the first half is gone and everything handed over is finished, or the consumer gives up.
@@ -72,12 +75,12 @@ impl Apply {
     /// Gives the permit back once the group knows of the batch: so a crash leaves at most the batches that have one for the
     /// ledger to find again. Nobody waits for it but the lane's next read, which has no record in hand.
     fn release(&self, permit: OwnedSemaphorePermit) {
-        let (mut confirmed, told) = (self.shared.source.confirmed(), self.told);
-        let heard = *confirmed.borrow_and_update();
+        let told = self.told;
+        let heard = *self.confirmed.borrow();
         if heard >= told || heard < self.unheard.load(Ordering::Relaxed) {
             return;
         }
-        let unheard = Arc::clone(&self.unheard);
+        let (mut confirmed, unheard) = (self.confirmed.clone(), Arc::clone(&self.unheard));
         let mut phase = self.shared.phase.clone();
         tokio::spawn(async move {
             tokio::select! {

@@ -178,7 +178,7 @@ impl Shared {
             };
             let job = move || match judge(&rules, &batch) {
                 Ok(evaluated) => {
-                    let look = shadow.and_then(|shadow| Some((shadow.begin(&batch, &evaluated)?, shadow)));
+                    let look = shadow.and_then(|shadow| shadow.begin(&batch, &evaluated));
                     let under = PrepareContext {
                         targets: rules.applier.targets(),
                         key_version: rules.key_version,
@@ -195,8 +195,8 @@ impl Shared {
             let error = match answer {
                 Ok(Ok((ruled, look))) => {
                     self.metrics.evaluated(started.elapsed());
-                    if let Some((look, shadow)) = look {
-                        tokio::spawn(shadow.look_on(look));
+                    if let Some(look) = look {
+                        tokio::spawn(look.look_on());
                     }
                     return Ok(ruled);
                 }

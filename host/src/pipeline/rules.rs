@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::{
-    identity::ConsumerName,
     plugin::{EvaluateContext, Plugin},
     store::Applier,
 };
@@ -18,14 +17,6 @@ pub struct Rules {
     pub applier: Applier,
     /// Invariant 10: the consumer's active key version, under which the plugin's keys were found to fit.
     pub key_version: i32,
-}
-
-impl Rules {
-    /// Whose.
-    #[must_use]
-    pub fn consumer(&self) -> &ConsumerName {
-        self.applier.consumer()
-    }
 }
 
 impl std::fmt::Debug for Rules {

@@ -76,10 +76,26 @@ pub struct Difference {
     pub would_be: String,
 }
 
-/// A part of a batch, with what was said of it.
+/// A part of a batch that its shadow is shown, with what was said of it. Until it is gone, nothing else is shown.
 pub(super) struct Look {
+    shadow: Arc<Shadow>,
     batch: Batch,
     said: Vec<Evaluated>,
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        self.shadow.busy.store(false, Ordering::Release);
+    }
+}
+
+impl Look {
+    /// Has the shadow look, on a thread of its own.
+    pub(super) async fn look_on(self) {
+        let shadow = Arc::clone(&self.shadow);
+        // Dropping the answer lets it run to its end; a panic of the host's own is told as such.
+        drop(shadow.pool.submit(move || self.shadow.look(&self)).await);
+    }
 }
 
 impl Shadow {
@@ -110,14 +126,14 @@ impl Shadow {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A part of this batch, if there is time for it. Then [`Self::look`] must follow.
-    pub(super) fn begin(&self, batch: &Batch, said: &[Evaluated]) -> Option<Look> {
+    /// A part of this batch, if there is time for it.
+    pub(super) fn begin(self: &Arc<Self>, batch: &Batch, said: &[Evaluated]) -> Option<Look> {
         if self.busy.swap(true, Ordering::Acquire) {
             self.count(ShadowResult::PassedBy, said.len());
             return None;
         }
         let step = said.len().div_ceil(SHOWN).max(1);
-        let mut look = Look { batch: Batch::default(), said: Vec::new() };
+        let mut look = Look { shadow: Arc::clone(self), batch: Batch::default(), said: Vec::new() };
         for run in &batch.runs {
             let from = look.batch.records.len();
             for at in run.records.clone().filter(|at| at.is_multiple_of(step)) {
@@ -130,18 +146,8 @@ impl Shadow {
         Some(look)
     }
 
-    /// Looks, on a thread of its own, and has then ended.
-    pub(super) async fn look_on(self: Arc<Self>, look: Look) {
-        let job = Arc::clone(&self);
-        if let Ok(pending) = self.pool.submit(move || job.look(&look)).await {
-            // A panic of the host's own has been told as such.
-            let _ = pending.await;
-        }
-        self.end();
-    }
-
     /// Holds the candidate's word against what was said. CPU work.
-    pub(super) fn look(&self, look: &Look) {
+    fn look(&self, look: &Look) {
         match evaluate(self.plugin.as_ref(), &look.batch, &self.context) {
             Ok(candidate) => {
                 for (said, would_say) in look.said.iter().zip(&candidate) {
@@ -153,11 +159,6 @@ impl Shadow {
                 self.found().last_failure = Some(error.to_string());
             }
         }
-    }
-
-    /// It has looked, or will not.
-    pub(super) fn end(&self) {
-        self.busy.store(false, Ordering::Release);
     }
 
     fn compare(&self, said: &Evaluated, would_say: &Evaluated) {

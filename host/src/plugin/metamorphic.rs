@@ -22,18 +22,6 @@ pub enum Relation {
 impl Relation {
     /// All of them, the plainest first: a plugin that is not deterministic breaks the others too.
     pub const ALL: [Self; 5] = [Self::Again, Self::Permuted, Self::Split, Self::Doubled, Self::Alone];
-
-    /// A stable word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Again => "again",
-            Self::Permuted => "permuted",
-            Self::Split => "split",
-            Self::Doubled => "doubled",
-            Self::Alone => "alone",
-        }
-    }
 }
 
 impl fmt::Display for Relation {
@@ -50,15 +38,11 @@ impl fmt::Display for Relation {
 
 /// An input that did not keep its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation<K> {
+pub struct Violation {
     /// What was done.
     pub relation: Relation,
     /// The input's place in the batch.
     pub place: usize,
-    /// Its key in the batch as it was.
-    pub was: K,
-    /// Its key after that.
-    pub became: K,
 }
 
 /// Gives one key per input of a batch, in order, from a fresh instance.
@@ -70,22 +54,36 @@ pub type Ask<'a, T, K, E> = dyn FnMut(&[T]) -> Result<Vec<K>, E> + 'a;
 ///
 /// # Errors
 /// The first of `ask`.
-pub fn first_violation<T: Clone, K: Clone + PartialEq, E>(
+pub fn first_violation<T: Clone, K: PartialEq, E>(
     batch: &[T],
     alone: usize,
     ask: &mut Ask<'_, T, K, E>,
-) -> Result<Option<Violation<K>>, E> {
+) -> Result<Option<Violation>, E> {
     let keys = ask(batch)?;
-    for relation in Relation::ALL {
+    let violated = violated(batch, &keys, &Relation::ALL, alone, ask)?;
+    Ok(violated.and_then(|(relation, moved)| moved.first().map(|&(place, _)| Violation { relation, place })))
+}
+
+/// As [`first_violation`], for keys that are known already and some of the relations: the relation that is violated first,
+/// and each input of the batch that showed it, with the key that it has there.
+///
+/// # Errors
+/// The first of `ask`.
+#[allow(clippy::type_complexity, reason = "a relation, with places and keys")]
+pub(crate) fn violated<T: Clone, K: PartialEq, E>(
+    batch: &[T],
+    keys: &[K],
+    relations: &[Relation],
+    alone: usize,
+    ask: &mut Ask<'_, T, K, E>,
+) -> Result<Option<(Relation, Vec<(usize, K)>)>, E> {
+    for &relation in relations {
         for places in arrangements(relation, batch.len(), alone) {
             let inputs: Vec<T> = places.iter().filter_map(|&place| batch.get(place).cloned()).collect();
-            let answers = ask(&inputs)?;
-            for (&place, became) in places.iter().zip(answers) {
-                if let Some(was) = keys.get(place)
-                    && *was != became
-                {
-                    return Ok(Some(Violation { relation, place, was: was.clone(), became }));
-                }
+            let answers = places.into_iter().zip(ask(&inputs)?);
+            let moved: Vec<_> = answers.filter(|(place, key)| keys.get(*place).is_some_and(|was| was != key)).collect();
+            if !moved.is_empty() {
+                return Ok(Some((relation, moved)));
             }
         }
     }
@@ -93,7 +91,7 @@ pub fn first_violation<T: Clone, K: Clone + PartialEq, E>(
 }
 
 /// The batches that a relation makes of one of `len`, as places in it.
-pub(crate) fn arrangements(relation: Relation, len: usize, alone: usize) -> Vec<Vec<usize>> {
+fn arrangements(relation: Relation, len: usize, alone: usize) -> Vec<Vec<usize>> {
     let all = || (0..len).collect::<Vec<_>>();
     let batches = match relation {
         Relation::Again => vec![all()],

@@ -218,5 +218,5 @@ impl Prepared {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, SeekError> + Send + 'static,
 ) -> Result<T, SeekError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(SeekError::Broken(panics::of_task(error))))
+    panics::blocking(work, SeekError::Broken).await
 }

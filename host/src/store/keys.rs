@@ -42,6 +42,24 @@ pub struct KeyState {
     pub replaced: Vec<Vec<u8>>,
 }
 
+impl KeyState {
+    /// `changes`: each accepted change in its order, with what the plugin says of its own version, the digest of the plugin
+    /// that it replaced, and the new one's.
+    pub(super) fn new(
+        row: ConsumerRow,
+        samples: Vec<KeySample>,
+        changes: impl IntoIterator<Item = (i32, Vec<u8>, Vec<u8>)>,
+    ) -> Self {
+        let (mut declared, mut replaced) = (row.key_version, Vec::new());
+        for (says, from, to) in changes {
+            declared = says;
+            replaced.push(from);
+            replaced.retain(|digest| *digest != to);
+        }
+        Self { row, declared, samples, replaced }
+    }
+}
+
 /// A change of keys that an operator accepts.
 #[derive(Clone, Debug)]
 pub struct KeyChange {

@@ -203,8 +203,6 @@ async fn what_is_missing_is_told_with_the_grant_that_mends_it() {
     assert_eq!(roles.rows().await, 1);
 
     // Taken away while it runs: nothing is committed, nothing becomes a dead letter, and it is said.
-    let mut host = host;
-    host.ready().await;
     roles.database.execute(&format!("REVOKE UPDATE, INSERT ON settlements FROM {run}")).await;
     roles.publish(10..15);
     assert_eq!(host.wait().code(), Some(1), "{}", host.log());

@@ -31,6 +31,8 @@ fn a_new_rust_plugin_passes_its_cases_and_is_tried_again_at_every_save() {
 
     let tested = tidegate(root.path(), &["plugin", "test", "order-payments"]).expect(0);
     assert!(tested.contains("✓ captured") && tested.contains("3 cases as expected"), "{tested}");
+    let component = folder.join("target/plugins/order_payments.wasm");
+    assert!(component.is_file(), "{} is not there", component.display());
 
     // A case that expects something else: its difference, and no other's; then it is written down.
     let case = folder.join("cases/captured.toml");

@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path, process::Stdio};
 
+use sha2::{Digest, Sha256};
+
 use super::{
     BuildError, Language, WIT,
     error::failed,
@@ -19,11 +21,16 @@ const NPM: Tool = Tool {
     way: "install Node.js 18 or newer with npm (Debian: `apt install nodejs npm`)",
 };
 
+/// The folder of the tools: another one for other versions of any of them.
+fn installation() -> String {
+    format!("javascript-{}", hex::encode(&Sha256::digest(LOCK)[..6]))
+}
+
 /// Builds the component.
 pub(super) fn build(dir: &Path, language: Language, toolchains: &Toolchains) -> Result<Vec<u8>, BuildError> {
     let dir = dir.canonicalize().map_err(|source| failed("finding the plugin", source))?;
     let entry = entry(&dir, language)?;
-    let tools = toolchains.once("componentize-qjs-0.4.5", install)?.join("node_modules/.bin");
+    let tools = toolchains.once(&installation(), install)?.join("node_modules/.bin");
     if language == Language::TypeScript {
         let mut tsc = command(&tools.join("tsc"), &dir);
         tsc.args(["--noEmit", "--pretty", "false", "--project", "."]);

@@ -22,9 +22,6 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Rust, Self::JavaScript, Self::TypeScript, Self::Python, Self::Go, Self::C];
-
     /// The language of a folder.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use super::shown;
 
 /// What a file's signatures are called, behind its own name.
-pub const SIGNATURE_SUFFIX: &str = ".sig";
+const SIGNATURE_SUFFIX: &str = ".sig";
 const ANNOTATION: &str = "io.tidegate.plugin.signatures";
 const ALGORITHM: &str = "ed25519";
 

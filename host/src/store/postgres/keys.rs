@@ -28,15 +28,14 @@ impl Lane {
              ORDER BY key_version",
         )
         .bind(consumer.as_str());
-        let (mut declared, mut replaced) = (row.key_version, Vec::new());
-        for change in &self.rows(Statement::Report, CONTEXT, query).await? {
-            declared = Self::get(change, 0, Statement::Report, CONTEXT)?;
-            let (from, to): (Vec<u8>, Vec<u8>) =
-                (Self::get(change, 1, Statement::Report, CONTEXT)?, Self::get(change, 2, Statement::Report, CONTEXT)?);
-            replaced.push(from);
-            replaced.retain(|digest| *digest != to);
-        }
-        Ok(Some(KeyState { row, declared, samples, replaced }))
+        let rows = self.rows(Statement::Report, CONTEXT, query).await?;
+        let change = |row: &PgRow| {
+            let declared = Self::get(row, 0, Statement::Report, CONTEXT)?;
+            let digest = |column| Self::get(row, column, Statement::Report, CONTEXT);
+            Ok((declared, digest(1)?, digest(2)?))
+        };
+        let changes = rows.iter().map(change).collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(Some(KeyState::new(row, samples, changes)))
     }
 
     /// See [`super::super::Store::keep_key_samples`].
@@ -61,22 +60,8 @@ impl Lane {
     pub(super) async fn accept_key_change(&mut self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
         let Some(row) = self.consumers(Some(&change.consumer)).await?.into_iter().next() else { return Ok(None) };
         self.open(ACCEPTING, "").await?;
-        match self.write_key_change(change, row.lock_no).await {
-            Ok(Some(version)) => {
-                self.commit().await?;
-                Ok(Some(version))
-            }
-            Ok(None) => {
-                self.rollback().await?;
-                Ok(None)
-            }
-            Err(error) => {
-                if !error.connection_lost {
-                    self.rollback().await?;
-                }
-                Err(error)
-            }
-        }
+        let done = self.write_key_change(change, row.lock_no).await;
+        self.end(done).await
     }
 
     async fn write_key_change(&mut self, change: &KeyChange, lock_no: i32) -> Result<Option<i32>, StoreError> {

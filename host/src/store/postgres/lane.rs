@@ -239,6 +239,16 @@ impl Lane {
         Ok(())
     }
 
+    /// Commits what was done; rolls back where there was nothing to do, or it failed.
+    pub(super) async fn end<T>(&mut self, done: Result<Option<T>, StoreError>) -> Result<Option<T>, StoreError> {
+        match &done {
+            Ok(Some(_)) => self.commit().await?,
+            Err(error) if error.connection_lost => {}
+            Ok(None) | Err(_) => self.rollback().await?,
+        }
+        done
+    }
+
     /// See [`super::super::Connection::rollback`].
     pub(super) async fn rollback(&mut self) -> Result<(), StoreError> {
         self.send(Statement::Rollback, "roll back", SqlStr::from_static("ROLLBACK")).await?;

@@ -61,22 +61,8 @@ impl Lane {
         note: &SeekNote,
     ) -> Result<bool, StoreError> {
         self.open(CONTEXT, "").await?;
-        match self.insert_seeks(consumer, moves, note).await {
-            Ok(true) => {
-                self.commit().await?;
-                Ok(true)
-            }
-            Ok(false) => {
-                self.rollback().await?;
-                Ok(false)
-            }
-            Err(error) => {
-                if !error.connection_lost {
-                    self.rollback().await?;
-                }
-                Err(error)
-            }
-        }
+        let done = self.insert_seeks(consumer, moves, note).await;
+        self.end(done.map(|moved| moved.then_some(()))).await.map(|moved| moved.is_some())
     }
 
     async fn insert_seeks(

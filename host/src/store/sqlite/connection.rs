@@ -55,6 +55,15 @@ fn id_list(ids: &[MessageId]) -> String {
 }
 
 impl SqliteLane {
+    /// Commits what was done; rolls back where there was nothing to do, or it failed.
+    pub(super) async fn end<T: Send>(&mut self, done: Result<Option<T>, StoreError>) -> Result<Option<T>, StoreError> {
+        match &done {
+            Ok(Some(_)) => self.commit().await?,
+            Ok(None) | Err(_) => self.rollback().await?,
+        }
+        done
+    }
+
     pub(super) fn new(conn: SqliteConnection, file: Arc<DatabaseFile>) -> Self {
         Self { conn, file, turn: None, writer: Writer::default(), now_us: 0 }
     }

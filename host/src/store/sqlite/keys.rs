@@ -38,13 +38,7 @@ pub(super) async fn state(
     .fetch_all(&mut *conn)
     .await
     .map_err(&failed)?;
-    let (mut declared, mut replaced) = (row.key_version, Vec::new());
-    for (says, from, to) in changes {
-        declared = says;
-        replaced.push(from);
-        replaced.retain(|digest| *digest != to);
-    }
-    Ok(Some(KeyState { row, declared, samples, replaced }))
+    Ok(Some(KeyState::new(row, samples, changes)))
 }
 
 fn sample(row: &SqliteRow) -> Result<KeySample, sqlx::Error> {
@@ -112,44 +106,24 @@ impl SqliteLane {
     ) -> Result<(), StoreError> {
         self.begin(consumer).await?;
         let done = insert(&mut self.conn, consumer, key_version, samples).await;
-        match done {
-            Ok(()) => self.commit().await,
-            Err(error) => {
-                self.rollback().await?;
-                Err(error)
-            }
-        }
+        self.end(done.map(Some)).await.map(drop)
     }
 
     /// See [`super::super::Store::forget_key_samples`].
     pub(super) async fn forget_key_samples(&mut self, consumer: &ConsumerName) -> Result<(), StoreError> {
         self.begin(consumer).await?;
-        match forget(&mut self.conn, consumer).await {
-            Ok(()) => self.commit().await,
-            Err(error) => {
-                self.rollback().await?;
-                Err(error)
-            }
-        }
+        let done = forget(&mut self.conn, consumer).await;
+        self.end(done.map(Some)).await.map(drop)
     }
 
     /// See [`super::super::Store::accept_key_change`]. The one writer: nothing else is under way.
     pub(super) async fn accept_key_change(&mut self, change: &KeyChange) -> Result<Option<i32>, StoreError> {
         let state = self.begin(&change.consumer).await?;
         if state.key_version != change.from_version {
-            self.rollback().await?;
-            return Ok(None);
+            return self.end(Ok(None)).await;
         }
-        match self.write_key_change(change).await {
-            Ok(version) => {
-                self.commit().await?;
-                Ok(Some(version))
-            }
-            Err(error) => {
-                self.rollback().await?;
-                Err(error)
-            }
-        }
+        let done = self.write_key_change(change).await;
+        self.end(done.map(Some)).await
     }
 
     async fn write_key_change(&mut self, change: &KeyChange) -> Result<i32, StoreError> {

@@ -53,16 +53,8 @@ impl SqliteLane {
         note: &SeekNote,
     ) -> Result<bool, StoreError> {
         self.begin(consumer).await?;
-        match self.insert_seeks(consumer, moves, note).await {
-            Ok(true) => {
-                self.commit().await?;
-                Ok(true)
-            }
-            undone => {
-                self.rollback().await?;
-                undone
-            }
-        }
+        let done = self.insert_seeks(consumer, moves, note).await;
+        self.end(done.map(|moved| moved.then_some(()))).await.map(|moved| moved.is_some())
     }
 
     async fn insert_seeks(

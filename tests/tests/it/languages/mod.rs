@@ -5,7 +5,10 @@ mod same;
 mod templates;
 mod throwers;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
 use tidegate::{
@@ -13,22 +16,20 @@ use tidegate::{
     plugin::{Plugin, Runtime},
     record::{Batch, Record, Run, TopicPartition},
 };
-use tidegate_tests::services::checkout;
+use tidegate_tests::host;
 use uuid::Uuid;
 
-/// Compiled code is kept: an interpreter takes 20 s.
-fn runtime() -> Runtime {
-    Runtime::new(Some(&checkout().join("target/plugins/compiled"))).unwrap()
-}
+/// One for all, and compiled code is kept: an interpreter takes 20 s.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new(Some(&host::plugin_cache())).unwrap());
 
 /// A plugin's file with these settings; the rest as the example's README configures it.
 fn configured(path: PathBuf, settings: serde_json::Value) -> config::Plugin {
     config::Plugin { path, settings, ..same::consumer().plugin }
 }
 
-fn load(runtime: &Runtime, path: PathBuf, settings: serde_json::Value) -> Arc<dyn Plugin> {
+fn load(path: PathBuf, settings: serde_json::Value) -> Arc<dyn Plugin> {
     let name = path.display().to_string();
-    runtime.load(&configured(path, settings)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    RUNTIME.load(&configured(path, settings)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn batch(payloads: &[Option<String>]) -> Batch {

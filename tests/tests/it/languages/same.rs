@@ -6,11 +6,11 @@ use tidegate::{
     config,
     merge::{Column, ColumnType, Target, TypedChange, type_change},
     outcome::{Evaluated, Verdict},
-    plugin::{EvaluateContext, Plugin, Runtime, cases, evaluate},
+    plugin::{EvaluateContext, Plugin, cases, evaluate},
 };
 use tidegate_tests::{host, services::checkout};
 
-use super::{batch, configured, generate, load, runtime};
+use super::{RUNTIME, batch, configured, generate, load};
 
 /// The first is what the others are held against.
 const LANGUAGES: [&str; 6] =
@@ -73,7 +73,6 @@ fn answer(evaluated: Evaluated, target: &Target) -> Answer {
 }
 
 struct Suite {
-    runtime: Runtime,
     consumer: config::Consumer,
     target: Target,
 }
@@ -82,11 +81,11 @@ impl Suite {
     fn new() -> Self {
         let consumer = consumer();
         let target = target(&consumer);
-        Self { runtime: runtime(), consumer, target }
+        Self { consumer, target }
     }
 
     fn load(&self, name: &str) -> Arc<dyn Plugin> {
-        load(&self.runtime, host::plugin(name), serde_json::json!({"currency": "EUR"}))
+        load(host::plugin(name), serde_json::json!({"currency": "EUR"}))
     }
 
     fn answers(&self, plugin: &dyn Plugin, payloads: &[Option<String>], size: usize) -> Vec<Answer> {
@@ -129,9 +128,8 @@ fn every_language_gives_the_same_answers() {
 /// The golden cases of the Rust plugin are those of all.
 #[test]
 fn every_language_passes_the_golden_cases() {
-    let runtime = runtime();
     for language in LANGUAGES {
-        let load = |settings: &serde_json::Value| runtime.load(&configured(host::plugin(language), settings.clone()));
+        let load = |settings: &serde_json::Value| RUNTIME.load(&configured(host::plugin(language), settings.clone()));
         let report = cases::run_folder(&checkout().join("plugins/settlement/cases"), &load, None).unwrap();
         assert!(report.cases.len() >= 5);
         assert!(report.passed(), "{language}: {:#?}", report.failed().collect::<Vec<_>>());

@@ -1,24 +1,16 @@
 //! What an event's function throws rejects that event alone, in its own words.
 
-use std::path::Path;
-
 use tidegate::{
-    config,
     merge::{ColumnSpec, Merge, Operation, TableName, TargetSpec},
     outcome::Verdict,
     plugin::{EvaluateContext, build::build, evaluate},
 };
-use tidegate_tests::{services::checkout, settlement::Settlement};
+use tidegate_tests::services::checkout;
 
-use super::{batch, load, runtime};
+use super::{batch, load, same::consumer};
 
 /// One target, `rows`, with one column.
 fn context() -> EvaluateContext {
-    let text = format!(
-        "[database.main]\nurl = \"sqlite://x\"\n[kafka.main]\n\"bootstrap.servers\" = \"x\"\n{}",
-        Settlement::of("t").toml()
-    );
-    let loaded = config::parse(&text, Path::new("throwers.toml"), &|_| None).unwrap_or_else(|error| panic!("{error}"));
     let target = TargetSpec {
         name: "rows".to_owned(),
         table: TableName { schema: None, name: "rows".to_owned() },
@@ -28,7 +20,7 @@ fn context() -> EvaluateContext {
         operations: [Operation::Upsert].into(),
         soft_delete: None,
     };
-    EvaluateContext { targets: [target].into(), ..EvaluateContext::of(&loaded.config.consumers[0]) }
+    EvaluateContext { targets: [target].into(), ..EvaluateContext::of(&consumer()) }
 }
 
 const DOES: [&str; 9] = ["fine", "key", "fine", "compute", "fine", "column", "fine", "value", "fine"];
@@ -36,8 +28,8 @@ const DOES: [&str; 9] = ["fine", "key", "fine", "compute", "fine", "column", "fi
 /// Each record's code, and the words of what was thrown.
 fn verdicts(language: &str) -> Vec<(String, String)> {
     let source = checkout().join(format!("tests/guests/thrower-{language}"));
-    let built = build(&source, Some(&checkout().join(format!("target/plugins/thrower_{language}.wasm")))).unwrap();
-    let plugin = load(&runtime(), built.path, serde_json::Value::Null);
+    let built = build(&source, Some(&checkout().join(format!("target/guests/thrower_{language}.wasm")))).unwrap();
+    let plugin = load(built.path, serde_json::Value::Null);
     let event = |(n, does): (usize, &&str)| Some(format!(r#"{{"id":"e-{n}","does":"{does}"}}"#));
     let payloads: Vec<_> = DOES.iter().enumerate().map(event).collect();
     let evaluated = evaluate(plugin.as_ref(), &batch(&payloads), &context()).unwrap();
