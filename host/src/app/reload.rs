@@ -33,7 +33,9 @@ impl Launch {
         let _one = self.reloading.lock().await;
         let wanted = locked(&self.wanted).take();
         let result = self.reload_with(wanted.unwrap_or_else(|| self.settings())).await;
-        self.shade().await;
+        if !matches!(result, Reloaded::Taken) {
+            self.shade().await;
+        }
         result
     }
 
@@ -117,7 +119,7 @@ impl Launch {
         self.register(self.store(&candidate.settings)?.as_ref(), &candidate.registration).await
     }
 
-    /// Puts rules in force that have passed: each lane takes them for its next batch.
+    /// Puts rules in force that have passed: each lane takes them for its next batch. Their shadow comes with them.
     pub(super) async fn enforce(&self, candidate: Candidate) {
         let Candidate { settings, consumer, rules, .. } = candidate;
         let plugin = Arc::clone(&rules.plugin);
@@ -130,6 +132,7 @@ impl Launch {
         );
         *locked(&self.settings) = settings;
         consumer.rule_by(rules);
+        self.shade().await;
     }
 }
 

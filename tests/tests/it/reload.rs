@@ -278,6 +278,23 @@ async fn keys_that_move_stop_a_consumer_before_its_batch_is_committed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_comes_and_goes_with_the_configuration() {
+    let scene = Scene::new(1).await;
+    let wanted = [scene.consumer("c").await];
+    let app = running(&scene, &wanted, &File::with(accounts::native("accounts"))).await;
+    scene.produce(0, events(0..20));
+    scene.consumed(&app, "c").await;
+    let mut config = scene.config(&wanted);
+    config.consumers[0].shadow = Some(config.consumers[0].plugin.clone());
+    assert_eq!(app.reconfigure(config.clone()).await, Reloaded::Taken);
+    assert!(app.control().shadow("c").is_some(), "it looks on as soon as the configuration is taken");
+    config.consumers[0].shadow = None;
+    assert_eq!(app.reconfigure(config).await, Reloaded::Taken);
+    assert_eq!(app.control().shadow("c"), None);
+    app.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     let scene = Scene::new(1).await;
     let [a, b, c] = [scene.consumer("a").await, scene.consumer("b").await, scene.consumer("c").await];
