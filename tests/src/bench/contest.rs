@@ -8,6 +8,7 @@ use sqlx::{Connection, PgConnection};
 use super::{
     handwritten::{self, Backlog},
     lane::CONSUMER,
+    replaced::Replaced,
     roof,
 };
 use crate::{
@@ -27,11 +28,13 @@ pub enum Contestant {
     HandWritten,
     /// The product, as a process with the settlement plugin.
     Tidegate,
+    /// The same while its plugin is replaced by another build of it once a second.
+    Reloading,
 }
 
 impl Contestant {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Roof, Self::HandWritten, Self::Tidegate];
+    pub const ALL: [Self; 4] = [Self::Roof, Self::HandWritten, Self::Tidegate, Self::Reloading];
 
     /// As on the command line and in the report.
     #[must_use]
@@ -40,6 +43,7 @@ impl Contestant {
             Self::Roof => "roof",
             Self::HandWritten => "hand-written",
             Self::Tidegate => "tidegate",
+            Self::Reloading => "reloading",
         }
     }
 }
@@ -55,6 +59,8 @@ pub struct Run {
     pub database_cpu_us: Option<f64>,
     /// The most memory that the process ever held, in MiB.
     pub peak_mib: f64,
+    /// How many plugins have had messages applied by them after the first; absent where none was replaced.
+    pub reloads: Option<f64>,
 }
 
 /// The backlog and the frame of all runs.
@@ -102,7 +108,8 @@ impl Contest {
     pub async fn run(&self, contestant: Contestant) -> Run {
         let database = Database::on(&self.server).await;
         database.execute(SETTLEMENTS).await;
-        let setup = self.setup(&database);
+        let replaced = (contestant == Contestant::Reloading).then(Replaced::new);
+        let setup = self.setup(&database, replaced.as_ref());
         let migrated = host::run_once(&setup, &["migrate"]);
         assert!(migrated.status.success(), "migrate: {}", String::from_utf8_lossy(&migrated.stderr));
         // Nobody pays for the pages of the one before.
@@ -112,10 +119,13 @@ impl Contest {
         let postmaster = postmaster(&mut observer).await;
         let before = postmaster.map(children_cpu);
         let told = match contestant {
-            Contestant::Tidegate => self.tidegate(&database, &setup).await,
+            Contestant::Tidegate | Contestant::Reloading => self.tidegate(&database, &setup, replaced).await,
             Contestant::Roof | Contestant::HandWritten => self.child(contestant, &database),
         };
         self.assert_right(contestant, &database).await;
+        let plugins = "SELECT count(DISTINCT plugin_digest) FROM checkpoints WHERE consumed > 0";
+        let plugins = usize::try_from(database.number(plugins).await).unwrap_or(0);
+        let reloads = (contestant == Contestant::Reloading).then(|| as_f64(plugins.saturating_sub(1)));
         drop(database);
 
         let messages = as_f64(self.workload.messages);
@@ -128,25 +138,32 @@ impl Contest {
             cpu_us: told.cpu.as_secs_f64() * 1e6 / messages,
             database_cpu_us,
             peak_mib: as_f64(usize::try_from(told.peak_kib).unwrap_or(0)) / 1024.0,
+            reloads,
         }
     }
 
-    fn setup(&self, database: &Database) -> Setup {
+    fn setup(&self, database: &Database, replaced: Option<&Replaced>) -> Setup {
         let batch = format!("max_records = {}, max_bytes = \"8MiB\", linger = \"5ms\"", self.batch);
         let consumer = Settlement::of(&self.topic)
             .named(CONSUMER)
             .in_group(&format!("{CONSUMER}-{}", uuid::Uuid::new_v4().simple()))
             .reading(self.lanes, &batch)
             .merging(NEWEST_WINS);
+        let consumer = match replaced {
+            Some(replaced) => consumer.with_plugin(&replaced.file()),
+            None => consumer,
+        };
         Setup::new(database.url(), &self.broker, consumer.toml())
     }
 
-    async fn tidegate(&self, database: &Database, setup: &Setup) -> Told {
+    async fn tidegate(&self, database: &Database, setup: &Setup, replaced: Option<Replaced>) -> Told {
         let mut host = HostProcess::start("bench", setup);
         // Start-up, such as compiling the plugin, is no cost of a message.
         host.ready().await;
         let before = host.cpu();
+        let replacing = replaced.map(Replaced::once_a_second);
         oracle::until_consumed(database, &self.broker, CONSUMER, &self.topic).await;
+        drop(replacing);
         let cpu = host.cpu().saturating_sub(before);
         let peak_kib = peak_kib(host.pid());
         host.terminate();

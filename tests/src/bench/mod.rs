@@ -5,6 +5,7 @@ mod contest;
 mod handwritten;
 mod lane;
 mod plugins;
+mod replaced;
 mod report;
 mod roof;
 

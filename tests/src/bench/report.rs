@@ -17,7 +17,8 @@ pub fn report(rounds: &[Vec<(Contestant, Run)>]) -> String {
         median(rounds.iter().filter_map(|round| Some(rate(round, contestant)? / rate(round, base)?)).collect())
     };
     let mut text = String::from(
-        "contestant        msg/s   ×roof  ×hand-written   CPU µs/msg   database CPU µs/msg   peak MiB   msg/s of each round\n",
+        "contestant        msg/s   ×roof  ×hand-written  ×tidegate   CPU µs/msg   database CPU µs/msg   peak MiB   \
+         reloads   msg/s of each round\n",
     );
     for contestant in Contestant::ALL {
         let rates = of(contestant, &|run| Some(run.rate));
@@ -27,14 +28,16 @@ pub fn report(rounds: &[Vec<(Contestant, Run)>]) -> String {
         let each: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}")).collect();
         let _ = writeln!(
             text,
-            "{:<14} {:>8}  {:>6}  {:>13}  {:>11}  {:>20}  {:>9}   {}",
+            "{:<14} {:>8}  {:>6}  {:>13}  {:>9}  {:>11}  {:>20}  {:>9}  {:>8}   {}",
             contestant.name(),
             show(median(rates), 0),
             show(ratio(contestant, Contestant::Roof), 2),
             show(ratio(contestant, Contestant::HandWritten), 2),
+            show(ratio(contestant, Contestant::Tidegate), 2),
             show(median(of(contestant, &|run| Some(run.cpu_us))), 1),
             show(median(of(contestant, &|run| run.database_cpu_us)), 1),
             show(median(of(contestant, &|run| Some(run.peak_mib))), 0),
+            show(median(of(contestant, &|run| run.reloads)), 0),
             each.join(" "),
         );
     }
@@ -68,7 +71,7 @@ mod tests {
 
     #[test]
     fn ratios_are_within_a_round() {
-        let run = |rate| Run { rate, cpu_us: 1.0, database_cpu_us: None, peak_mib: 1.0 };
+        let run = |rate| Run { rate, cpu_us: 1.0, database_cpu_us: None, peak_mib: 1.0, reloads: None };
         let round = |roof, tidegate| vec![(Contestant::Roof, run(roof)), (Contestant::Tidegate, run(tidegate))];
         let text = report(&[round(100.0, 50.0), round(10.0, 6.0), round(1000.0, 700.0)]);
         let line = text.lines().find(|line| line.starts_with("tidegate")).unwrap();

@@ -44,7 +44,8 @@ fn options(arguments: &[String]) -> Result<Options, String> {
                 options.contestants = value
                     .split(',')
                     .map(|name| {
-                        named(name).ok_or_else(|| format!("no contestant '{name}' (roof, hand-written, tidegate)"))
+                        named(name)
+                            .ok_or_else(|| format!("no contestant '{name}' (roof, hand-written, tidegate, reloading)"))
                     })
                     .collect::<Result<_, _>>()?;
             }
