@@ -55,12 +55,12 @@ fmt: ## format the sources
 
 .PHONY: bench
 bench: require-services build plugins ## what each plugin costs; then compare with the same SQL alone and with a hand-written consumer
-	@$(OUT)/bench --plugins
+	@$(OUT)/bench-plugins
 	$(WITH_SERVICES) $(OUT)/bench $(ARGS)
 
 .PHONY: bench-plugins
 bench-plugins: build plugins ## what each plugin in target/plugins costs: size, start, time per event, memory
-	@$(OUT)/bench --plugins $(ARGS)
+	@$(OUT)/bench-plugins $(ARGS)
 
 .PHONY: chaos
 chaos: require-services build rust-plugins ## random walks over faults, on servers of their own; ARGS="--seed 1 --minutes 5"

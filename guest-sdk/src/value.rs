@@ -1,6 +1,11 @@
 //! Values of a row.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, Unexpected, Visitor},
+};
 
 use crate::{Decimal, Instant, Value};
 
@@ -73,8 +78,7 @@ impl<T: IntoValue> IntoValue for Option<T> {
 /// let at: Timestamp = serde_json::from_str("1772362800125").unwrap();
 /// assert_eq!(at, Timestamp::UnixMs(1_772_362_800_125));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timestamp {
     /// Milliseconds since the epoch.
     UnixMs(i64),
@@ -87,6 +91,40 @@ impl Timestamp {
     #[must_use]
     pub fn rfc3339(text: impl Into<String>) -> Self {
         Self::Rfc3339(text.into())
+    }
+}
+
+/// By hand: `#[serde(untagged)]` would keep a copy of each value to try one kind after the other.
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl Visitor<'_> for Either {
+            type Value = Timestamp;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time: RFC 3339 text, or milliseconds since the epoch as a whole number")
+            }
+
+            fn visit_i64<E: Error>(self, ms: i64) -> Result<Timestamp, E> {
+                Ok(Timestamp::UnixMs(ms))
+            }
+
+            fn visit_u64<E: Error>(self, ms: u64) -> Result<Timestamp, E> {
+                let signed = i64::try_from(ms).map_err(|_| E::invalid_value(Unexpected::Unsigned(ms), &self))?;
+                Ok(Timestamp::UnixMs(signed))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Timestamp, E> {
+                Ok(Timestamp::rfc3339(text))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<Timestamp, E> {
+                Ok(Timestamp::Rfc3339(text))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
     }
 }
 
@@ -136,5 +174,18 @@ mod tests {
         assert_eq!(7_u64.into_value(), Value::Integer(7));
         assert_eq!(u64::MAX.into_value(), Value::Decimal("18446744073709551615".into()));
         assert_eq!(Json::raw("{}").into_value(), Value::Json("{}".into()));
+    }
+
+    #[test]
+    fn a_time_is_a_text_or_whole_milliseconds() {
+        let read = |json: &str| serde_json::from_str::<Timestamp>(json).map_err(|error| error.to_string());
+        assert_eq!(read("-1"), Ok(Timestamp::UnixMs(-1)));
+        assert_eq!(read("9223372036854775807"), Ok(Timestamp::UnixMs(i64::MAX)));
+        assert_eq!(read(r#""2026-03-01T12:00:00Z""#), Ok(Timestamp::rfc3339("2026-03-01T12:00:00Z")));
+        assert_eq!(read(r#""\u0031""#), Ok(Timestamp::rfc3339("1")), "the host says whether it is one");
+        for no in ["1.5", "1e3", "9223372036854775808", "null", "true", "[]", "{}"] {
+            let why = read(no).unwrap_err();
+            assert!(why.contains("RFC 3339 text, or milliseconds"), "{no}: {why}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What plugins cost: `bench --plugins`, one line for each component in a folder, in processes of their own. Needs no services.
+//! What plugins cost: `bench-plugins`, one line for each component in a folder, in processes of their own. Needs no services.
 
 use std::{
     fs,

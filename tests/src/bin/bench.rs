@@ -1,13 +1,11 @@
 //! `make bench`: the roof, a hand-written consumer and tidegate on the same backlog, in turns.
 //!
-//! `bench --plugins [FOLDER]`: what each built plugin costs, without services.
 //! `bench [--messages N] [--rounds N] [--lanes N] [--batch N] [--seed N] [--only NAME[,NAME…]]`
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 use tidegate_tests::{
-    bench::{Contest, Contestant, child, plugin_child, plugins, report},
-    services::checkout,
+    bench::{Contest, Contestant, child, profile, report},
     workload::Workload,
 };
 
@@ -63,12 +61,6 @@ fn main() -> ExitCode {
         child(mandate);
         return ExitCode::SUCCESS;
     }
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["--plugin-child", what, file, cache] => return told(plugin_child(what, file.as_ref(), cache.as_ref())),
-        ["--plugins"] => return plugin_table(&checkout().join("target/plugins")),
-        ["--plugins", folder] => return plugin_table(folder.as_ref()),
-        _ => {}
-    }
     let options = match options(&arguments) {
         Ok(options) => options,
         Err(fault) => {
@@ -85,23 +77,6 @@ fn main() -> ExitCode {
     };
     runtime.block_on(run(&options));
     ExitCode::SUCCESS
-}
-
-fn plugin_table(folder: &Path) -> ExitCode {
-    println!("plugins of {}, batches of 500; profile: {}\n", folder.display(), profile());
-    told(plugins(folder).map(|table| print!("{table}")).map_err(|error| format!("{}: {error}", folder.display())))
-}
-
-fn told(done: Result<(), String>) -> ExitCode {
-    if let Err(fault) = done {
-        eprintln!("{fault}");
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
-}
-
-fn profile() -> &'static str {
-    if cfg!(debug_assertions) { "dev (figures to publish come from a release build)" } else { "release" }
 }
 
 async fn run(options: &Options) {
