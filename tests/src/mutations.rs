@@ -144,7 +144,10 @@ impl Copy {
         fs::create_dir_all(&plugins)?;
         for plugin in fs::read_dir(from.join("target/plugins"))? {
             let plugin = plugin?;
-            fs::copy(plugin.path(), plugins.join(plugin.file_name()))?;
+            // Beside the components lies what was compiled of them.
+            if plugin.file_type()?.is_file() {
+                fs::copy(plugin.path(), plugins.join(plugin.file_name()))?;
+            }
         }
         Ok(copy)
     }
