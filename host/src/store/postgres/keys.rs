@@ -21,14 +21,14 @@ impl Lane {
         )
         .bind(consumer.as_str())
         .bind(row.key_version);
-        let rows = self.rows(Statement::Report, CONTEXT, query).await?;
+        let rows = self.few_rows(Statement::Report, CONTEXT, query).await?;
         let samples = rows.iter().map(sample).collect::<Result<_, _>>()?;
         let query = sqlx::query(
             "SELECT declared_key_version, from_digest, to_digest FROM key_changes WHERE consumer_name = $1 \
              ORDER BY key_version",
         )
         .bind(consumer.as_str());
-        let rows = self.rows(Statement::Report, CONTEXT, query).await?;
+        let rows = self.few_rows(Statement::Report, CONTEXT, query).await?;
         let change = |row: &PgRow| {
             let declared = Self::get(row, 0, Statement::Report, CONTEXT)?;
             let digest = |column| Self::get(row, column, Statement::Report, CONTEXT);

@@ -24,15 +24,16 @@ pub(super) const LOCK_CLASS: i32 = 1_953_064_039;
 const NO_LIMIT: Duration = Duration::from_secs(86_400);
 /// For a connection, with TLS and whatever the server asks for.
 const CONNECT: Duration = Duration::from_secs(10);
-/// For questions about tables. They take no time; but a lock of somebody who alters one may be in their way.
-const CATALOG: Duration = Duration::from_secs(60);
 
 /// The driver's answer, or an I/O error where none comes. The connection is then in the middle of something, and whoever
 /// reads the error as the I/O error that it is never uses it again.
-async fn answer<T>(patience: Duration, asked: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
+pub(super) async fn answer<T, E: From<sqlx::Error>>(
+    patience: Duration,
+    asked: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
         let text = format!("the server has not answered for {} s", patience.as_secs());
-        Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)))
+        Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text)).into())
     })
 }
 
@@ -96,10 +97,15 @@ impl Lane {
     fn patience(&self, statement: Statement) -> Duration {
         match statement {
             Statement::Report | Statement::Migrate => NO_LIMIT,
-            // A host that is starting would otherwise hang for good.
-            Statement::Catalog => CATALOG,
+            Statement::Catalog => self.brief(),
             _ => self.timeouts.statement + self.timeouts.idle,
         }
+    }
+
+    /// How long the answer to a question about tables or a few rows is waited for, whatever asks it: a start, a reload or a
+    /// lane would otherwise hang for good. They take no time; but a lock of somebody who alters a table may be in their way.
+    pub(super) fn brief(&self) -> Duration {
+        (self.timeouts.statement + self.timeouts.idle) * 2
     }
 
     fn usable(&self, statement: Statement, context: &str) -> Result<(), StoreError> {
@@ -150,8 +156,28 @@ impl Lane {
         context: &str,
         query: PgQuery<'_>,
     ) -> Result<Vec<PgRow>, StoreError> {
+        self.rows_in(self.patience(statement), statement, context, query).await
+    }
+
+    /// [`Self::rows`] where there are few, also of a statement that may take as long as it likes elsewhere.
+    pub(super) async fn few_rows(
+        &mut self,
+        statement: Statement,
+        context: &str,
+        query: PgQuery<'_>,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        self.rows_in(self.brief(), statement, context, query).await
+    }
+
+    async fn rows_in(
+        &mut self,
+        patience: Duration,
+        statement: Statement,
+        context: &str,
+        query: PgQuery<'_>,
+    ) -> Result<Vec<PgRow>, StoreError> {
         self.usable(statement, context)?;
-        match answer(self.patience(statement), query.fetch_all(&mut self.connection)).await {
+        match answer(patience, query.fetch_all(&mut self.connection)).await {
             Ok(rows) => Ok(rows),
             Err(error) => Err(self.note(statement, context, error)),
         }
@@ -290,7 +316,7 @@ pub(super) fn safe(sql: String) -> SqlStr {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test's panic is its failure")]
 mod tests {
     use std::io::{Read, Write};
 
@@ -312,6 +338,47 @@ mod tests {
             let error = Lane::connect(&options, "here", timeouts).await.unwrap_err();
             assert_eq!(error.class(), Class::Transient, "after {greeting:?}: {error}");
             assert!(error.connection_lost);
+            server.join().unwrap();
+        }
+    }
+
+    /// Greets, lets its client in, and is silent from then on: a connection that has lost its other end looks like this.
+    fn silent() -> (String, std::thread::JoinHandle<()>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://u@{}/d?sslmode=disable", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 512]).unwrap();
+            client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+            while client.read(&mut [0; 512]).is_ok_and(|read| read > 0) {}
+        });
+        (url, server)
+    }
+
+    /// Each of these is asked by a start: none may hang for good.
+    #[tokio::test]
+    async fn no_question_of_a_start_waits_for_a_silent_server_for_ever() {
+        let moment = Duration::from_millis(40);
+        let timeouts = Timeouts { lock: moment, statement: moment, idle: moment, tcp: moment };
+        let consumer = ConsumerName::new("c").unwrap();
+        let table = crate::merge::TableName { schema: None, name: "t".to_owned() };
+        for question in ["schema", "table", "rights", "consumers", "keys"] {
+            let (url, server) = silent();
+            let options = super::super::session::connect_options(&url, &timeouts).unwrap();
+            let mut lane = Lane::connect(&options, "here", timeouts).await.unwrap();
+            let answer = async {
+                match question {
+                    "schema" => lane.schema_state().await.map(drop),
+                    "table" => lane.table_info(&table).await.map(drop),
+                    "rights" => lane.missing_grants(&[]).await.map(drop),
+                    "consumers" => lane.consumers(None).await.map(drop),
+                    _ => lane.key_state(&consumer).await.map(drop),
+                }
+            };
+            let answer = tokio::time::timeout(Duration::from_secs(60), answer).await;
+            let error = answer.unwrap_or_else(|_| panic!("{question}: hangs")).unwrap_err();
+            assert_eq!((error.class(), error.connection_lost), (Class::Transient, true), "{question}: {error}");
+            drop(lane);
             server.join().unwrap();
         }
     }

@@ -38,7 +38,7 @@ impl Lane {
              FROM consumers WHERE $1::text IS NULL OR consumer_name = $1 ORDER BY consumer_name",
         )
         .bind(consumer.map(ConsumerName::as_str));
-        let rows = self.report("read the consumers", query).await?;
+        let rows = self.few_rows(Statement::Report, "read the consumers", query).await?;
         rows.iter()
             .map(|row| {
                 let name: String = get(row, 0)?;

@@ -7,7 +7,7 @@ use sqlx::migrate::{Migrate, MigrateError, Migrator};
 use super::{
     super::{MIGRATIONS_TABLE, Pending, SchemaState, Statement, StoreError, schema::CLASH_POSTGRES},
     fault::store_error,
-    lane::Lane,
+    lane::{Lane, answer},
     rights::with_way_out,
 };
 
@@ -19,7 +19,7 @@ impl Lane {
     pub(super) async fn schema_state(&mut self) -> Result<SchemaState, StoreError> {
         const CONTEXT: &str = "read the schema's version";
         let query = sqlx::query("SELECT to_regclass($1) IS NOT NULL").bind(MIGRATIONS_TABLE);
-        let rows = self.rows(Statement::Migrate, CONTEXT, query).await?;
+        let rows = self.few_rows(Statement::Migrate, CONTEXT, query).await?;
         if !rows.first().map_or(Ok(false), |row| Self::get(row, 0, Statement::Migrate, CONTEXT))? {
             return match self.hidden_schema(MIGRATIONS_TABLE).await? {
                 Some((schema, role)) => {
@@ -31,9 +31,10 @@ impl Lane {
                 None => Ok(SchemaState::Missing),
             };
         }
-        let dirty = self.driver().dirty_version(MIGRATIONS_TABLE).await;
+        let patience = self.brief();
+        let dirty = answer(patience, self.driver().dirty_version(MIGRATIONS_TABLE)).await;
         let dirty = dirty.map_err(|error| self.migrate_failed(error))?;
-        let applied = self.driver().list_applied_migrations(MIGRATIONS_TABLE).await;
+        let applied = answer(patience, self.driver().list_applied_migrations(MIGRATIONS_TABLE)).await;
         let applied = applied.map_err(|error| self.migrate_failed(error))?;
         Ok(SchemaState::of(&MIGRATIONS, &applied, dirty))
     }
