@@ -15,28 +15,40 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
 };
 
-use super::scene::Scene;
+use crate::Broker;
 
-pub(super) struct Intruder {
+/// Such a member. It leaves when it is dropped.
+#[derive(Debug)]
+pub struct Intruder {
     stop: Arc<AtomicBool>,
     partitions: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Intruder {
-    /// Asks for partitions.
-    pub(super) fn join(scene: &Scene) -> Self {
-        let consumer: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", scene.broker.bootstrap())
-            .set("group.id", &scene.group)
-            .set("partition.assignment.strategy", "cooperative-sticky")
-            .set("enable.auto.commit", "false")
-            .set("auto.offset.reset", "latest")
-            .set("session.timeout.ms", "6000")
-            .set("heartbeat.interval.ms", "300")
-            .create()
-            .unwrap();
-        consumer.subscribe(&[&scene.topic]).unwrap();
+    /// Asks for partitions of this topic, as a member with these settings on top of the usual ones.
+    ///
+    /// # Panics
+    /// Where a setting is wrong.
+    #[must_use]
+    pub fn join(broker: &Broker, group: &str, topic: &str, settings: &[(&str, &str)]) -> Self {
+        let mut config = ClientConfig::new();
+        for (key, value) in [
+            ("bootstrap.servers", broker.bootstrap()),
+            ("group.id", group),
+            ("partition.assignment.strategy", "cooperative-sticky"),
+            ("enable.auto.commit", "false"),
+            ("auto.offset.reset", "latest"),
+            ("session.timeout.ms", "6000"),
+            ("heartbeat.interval.ms", "300"),
+        ]
+        .iter()
+        .chain(settings)
+        {
+            config.set(*key, *value);
+        }
+        let consumer: BaseConsumer = config.create().unwrap();
+        consumer.subscribe(&[topic]).unwrap();
         let (stop, partitions): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
         let (stopped, held) = (stop.clone(), partitions.clone());
         let thread = thread::spawn(move || {
@@ -49,12 +61,13 @@ impl Intruder {
     }
 
     /// Partitions that it has now.
-    pub(super) fn partitions(&self) -> usize {
+    #[must_use]
+    pub fn partitions(&self) -> usize {
         self.partitions.load(Ordering::Relaxed)
     }
 
     /// Gives them back.
-    pub(super) fn leave(mut self) {
+    pub fn leave(mut self) {
         self.end();
     }
 

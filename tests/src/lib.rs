@@ -15,6 +15,7 @@ pub mod faulty;
 pub mod fuzz;
 pub mod host;
 pub mod http;
+pub mod intruder;
 pub mod mutations;
 pub mod oracle;
 pub mod payments;

@@ -1,6 +1,5 @@
 //! Hosts that are killed or frozen at every fail point of the path, under a load of everything that a topic may hold.
 
-mod intruder;
 mod load;
 mod scene;
 
@@ -9,9 +8,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use tidegate::fail_point::{Action, FailPoint};
 use tokio::time::sleep;
 
-use self::{intruder::Intruder, load::Load, scene::Scene};
+use self::{load::Load, scene::Scene};
 use crate::{
     host::{Armed, HostProcess},
+    intruder::Intruder,
     servers::Servers,
     wait,
     workload::Random,
@@ -125,7 +125,7 @@ async fn kill(scene: &Scene, point: FailPoint, hit: u64, round: usize) -> i64 {
             let all = scene.partitions as f64;
             wait::until("the host has all partitions", share, |share| *share == Some(all)).await;
             goes_on(scene, &mut host).await;
-            Some(Intruder::join(scene))
+            Some(scene.intruder())
         }
         P::StopDrained | P::StopCommitted => {
             goes_on(scene, &mut host).await;
@@ -261,7 +261,7 @@ pub async fn part_in_peace(rounds: usize, seed: u64) {
     for round in 1..=rounds {
         let mut host = HostProcess::start(&format!("round {round}"), &setup);
         goes_on(&scene, &mut host).await;
-        let intruder = Intruder::join(&scene);
+        let intruder = scene.intruder();
         let taken =
             wait::until("a rebalance", async || (intruder.partitions(), scene.covered().await), |(n, _)| *n > 0);
         host.alive_during(taken).await;

@@ -5,6 +5,7 @@ use super::load::{Expected, tables};
 use crate::{
     Broker, Database,
     host::{self, Setup},
+    intruder::Intruder,
     oracle::{self, Totals},
     servers::Servers,
     settlement::{self, ADDING_UP, CONSUMER, Settlement},
@@ -49,6 +50,11 @@ impl Scene {
     /// one waits for its predecessor's session to time out.
     pub(super) fn known_member(&self) -> Setup {
         self.setup().with_kafka("group.instance.id", "the-one")
+    }
+
+    /// Another member of the group, for a rebalance.
+    pub(super) fn intruder(&self) -> Intruder {
+        Intruder::join(&self.broker, &self.group, &self.topic, &[])
     }
 
     /// How many offsets the chains cover; 0 where there are none yet.

@@ -1,14 +1,8 @@
 //! Who is a member of the group, and who is not any more: static members, members without a partition, members that were
 //! silent for too long.
 
-use std::time::Duration;
-
-use rdkafka::{
-    ClientConfig,
-    consumer::{BaseConsumer, Consumer},
-};
 use tidegate::app::App;
-use tidegate_tests::{Message, host::Protocol, oracle, wait};
+use tidegate_tests::{Message, host::Protocol, intruder::Intruder, oracle, wait};
 
 use crate::{
     accounts::event,
@@ -72,21 +66,9 @@ async fn a_static_member_that_was_fenced_comes_back_by_itself() {
     let app = scene.start(&wanted);
     until_ready(&app).await;
     // As after a coordinator's restart amid a rebalance: the id belongs to somebody who is not there.
-    let rival: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", scene.broker.bootstrap())
-        .set("group.id", format!("c-{}", scene.topic))
-        .set(INSTANCE, "same")
-        .set("partition.assignment.strategy", "cooperative-sticky")
-        .set("session.timeout.ms", "6000")
-        .create()
-        .unwrap();
-    rival.subscribe(&[&scene.topic]).unwrap();
-    let fenced = async || {
-        let _ = rival.poll(Duration::ZERO);
-        app.health().reasons().iter().any(|reason| reason.text.contains("another process is the group's member"))
-    };
-    wait::until_true("it is fenced", fenced).await;
-    drop(rival);
+    let rival = Intruder::join(&scene.broker, &format!("c-{}", scene.topic), &scene.topic, &[(INSTANCE, "same")]);
+    until_reason(&app, "another process is the group's member").await;
+    rival.leave();
     until_ready(&app).await;
     scene.produce(0, [event("e1", "a", 1, 1)]);
     scene.consumed(&app, "c").await;
