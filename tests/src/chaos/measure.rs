@@ -48,13 +48,29 @@ pub async fn measure(options: &Options) -> Result<Report, ServiceError> {
         running.hand.world.chronicle.found("a clean shut-down had records delivered again");
     }
     calm.kills(options.hosts).await;
-    calm.databases().await;
-    calm.brokers().await;
+    calm.servers().await;
     calm.half_open().await;
     Ok(running.end(options).await)
 }
 
 struct Calm<'a>(&'a Running);
+
+/// Under which words an outage's figures are told.
+struct Told {
+    not_ready: &'static str,
+    first: &'static str,
+    all: &'static str,
+}
+
+macro_rules! told {
+    ($away:literal, $back:literal) => {
+        Told {
+            not_ready: concat!("last progress → not ready, ", $away),
+            first: concat!($back, " → first commit"),
+            all: concat!($back, " → all partitions go on"),
+        }
+    };
+}
 
 impl Calm<'_> {
     /// Waits until every partition has a link that began after this moment.
@@ -169,78 +185,38 @@ impl Calm<'_> {
         }
     }
 
-    /// The server goes down in each way, is away until every back-off is at its longest, and comes back.
-    async fn databases(&self) {
+    /// Both servers, each down in every way until all back-offs are at their longest.
+    async fn servers(&self) {
         let world = &self.0.hand.world;
-        for (how, away, first, all) in [
-            (
-                Down::Stop,
-                "last progress → not ready, database stopped",
-                "database back after 25 s, stopped → first commit",
-                "database back after 25 s, stopped → all partitions go on",
-            ),
-            (
-                Down::Crash,
-                "last progress → not ready, database crashed",
-                "database back after 25 s, crashed → first commit",
-                "database back after 25 s, crashed → all partitions go on",
-            ),
-            (
-                Down::Kill,
-                "last progress → not ready, database killed",
-                "database back after 25 s, killed → first commit",
-                "database back after 25 s, killed → all partitions go on",
-            ),
+        for (how, told) in [
+            (Down::Stop, told!("database stopped", "database back after 25 s, stopped")),
+            (Down::Crash, told!("database crashed", "database back after 25 s, crashed")),
+            (Down::Kill, told!("database killed", "database back after 25 s, killed")),
         ] {
             for _ in 0..OUTAGES {
-                self.calm().await;
-                let mut primary = world.primary.lock().await;
-                tokio::task::block_in_place(|| match how {
-                    Down::Stop => primary.server.stop(),
-                    Down::Crash => primary.server.crash(),
-                    Down::Kill => primary.server.kill(),
-                });
-                let down = Instant::now();
-                self.not_ready(away).await;
-                sleep(AWAY.saturating_sub(down.elapsed())).await;
-                if let Err(error) = tokio::task::block_in_place(|| primary.server.resume()) {
-                    return world.chronicle.found(format_args!("the database does not start again: {error}"));
-                }
-                let back = watch::now();
-                self.committed(first, back).await;
-                self.resumed(all, back).await;
+                let down = async || {
+                    let mut primary = world.primary.lock().await;
+                    tokio::task::block_in_place(|| match how {
+                        Down::Stop => primary.server.stop(),
+                        Down::Crash => primary.server.crash(),
+                        Down::Kill => primary.server.kill(),
+                    });
+                };
+                let up = async || {
+                    let mut primary = world.primary.lock().await;
+                    tokio::task::block_in_place(|| primary.server.resume())
+                };
+                self.outage(&told, AWAY, down, up).await;
             }
         }
-    }
-
-    async fn brokers(&self) {
-        let world = &self.0.hand.world;
-        for (how, away, first, all) in [
-            (
-                Down::Stop,
-                "last progress → not ready, broker stopped",
-                "broker back after 25 s, stopped → first commit",
-                "broker back after 25 s, stopped → all partitions go on",
-            ),
-            (
-                Down::Kill,
-                "last progress → not ready, broker killed",
-                "broker back after 25 s, killed → first commit",
-                "broker back after 25 s, killed → all partitions go on",
-            ),
+        for (how, told) in [
+            (Down::Stop, told!("broker stopped", "broker back after 25 s, stopped")),
+            (Down::Kill, told!("broker killed", "broker back after 25 s, killed")),
         ] {
             for _ in 0..OUTAGES {
-                self.calm().await;
-                world.with_kafka(|kafka| if how == Down::Stop { kafka.stop() } else { kafka.kill() });
-                let down = Instant::now();
-                self.not_ready(away).await;
-                sleep(AWAY.saturating_sub(down.elapsed())).await;
-                if let Err(error) = world.with_kafka(crate::services::Kafka::resume) {
-                    return world.chronicle.found(format_args!("the broker does not start again: {error}"));
-                }
-                let back = watch::now();
-                self.committed(first, back).await;
-                self.resumed(all, back).await;
+                let down = async || world.with_kafka(|kafka| if how == Down::Stop { kafka.stop() } else { kafka.kill() });
+                let up = async || world.with_kafka(crate::services::Kafka::resume);
+                self.outage(&told, AWAY, down, up).await;
             }
         }
     }
@@ -250,34 +226,44 @@ impl Calm<'_> {
     async fn half_open(&self) {
         let world = &self.0.hand.world;
         let links: Vec<&Proxy> = world.links.iter().collect();
-        for (proxies, away, first, all) in [
-            (
-                links,
-                "last progress → not ready, half-open to the database",
-                "database reachable again, old connections dead → first commit",
-                "database reachable again, old connections dead → all partitions go on",
-            ),
-            (
-                vec![&world.wire],
-                "last progress → not ready, half-open to the broker",
-                "broker reachable again, old connections dead → first commit",
-                "broker reachable again, old connections dead → all partitions go on",
-            ),
+        for (proxies, told) in [
+            (links, told!("half-open to the database", "database reachable again, old connections dead")),
+            (vec![&world.wire], told!("half-open to the broker", "broker reachable again, old connections dead")),
         ] {
+            let set = |faults: Faults| proxies.iter().for_each(|proxy| proxy.set(faults));
+            let dead = Faults { swallow: Some(Swallow::Both), ..Faults::default() };
             for _ in 0..OUTAGES {
-                self.calm().await;
-                let dead = Faults { swallow: Some(Swallow::Both), ..Faults::default() };
-                proxies.iter().for_each(|proxy| proxy.set(dead));
-                self.not_ready(away).await;
-                proxies.iter().for_each(|proxy| proxy.set(Faults::default()));
-                let back = watch::now();
-                self.committed(first, back).await;
-                self.resumed(all, back).await;
-                proxies.iter().for_each(|proxy| {
-                    proxy.cut(Ending::Reset);
-                });
+                let down = async || set(dead);
+                let up = async || {
+                    set(Faults::default());
+                    Ok(())
+                };
+                self.outage(&told, Duration::ZERO, down, up).await;
+                proxies.iter().for_each(|proxy| drop(proxy.cut(Ending::Reset)));
             }
         }
+    }
+
+    /// Something goes away, is away for so long and until every host has said so, and comes back.
+    async fn outage(
+        &self,
+        told: &Told,
+        away: Duration,
+        down: impl AsyncFnOnce(),
+        up: impl AsyncFnOnce() -> Result<(), ServiceError>,
+    ) {
+        self.calm().await;
+        down().await;
+        let since = Instant::now();
+        self.not_ready(told.not_ready).await;
+        sleep(away.saturating_sub(since.elapsed())).await;
+        if let Err(error) = up().await {
+            let chronicle = &self.0.hand.world.chronicle;
+            return chronicle.found(format_args!("{}: it does not come back: {error}", told.not_ready));
+        }
+        let back = watch::now();
+        self.committed(told.first, back).await;
+        self.resumed(told.all, back).await;
     }
 
     /// Waits until every host is ready, and a little longer: the fault before is over.
