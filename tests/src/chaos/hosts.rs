@@ -62,11 +62,24 @@ impl Slot {
             return;
         }
         let status = process.wait();
-        let log = process.log();
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(12)..].join("\n    ");
+        let tail = last_lines(&process.log());
         self.chronicle.found(format_args!("host {} ended by itself: {status}\n    {tail}", self.number));
         self.end();
+    }
+
+    /// Whether it says that it is in its group.
+    pub async fn has_joined(&mut self) -> bool {
+        self.look();
+        match self.process.as_ref() {
+            Some(process) => joined(process).await,
+            None => false,
+        }
+    }
+
+    /// The last lines of its log, for people.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        self.process.as_ref().map(|process| last_lines(&process.log())).unwrap_or_default()
     }
 
     /// Waits until it says that it is in its group, but no longer than this.
@@ -74,9 +87,7 @@ impl Slot {
         let Some(process) = self.process.as_mut() else { return };
         let begun = tokio::time::Instant::now();
         while begun.elapsed() < patience && process.is_running() {
-            // Other reasons for not being ready are the walk's own.
-            let joined = |answer: &crate::http::Answer| !answer.body.contains("has not joined its group");
-            if process.get("/readyz").await.as_ref().is_some_and(joined) {
+            if joined(process).await {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -129,6 +140,17 @@ impl Slot {
             let _ = writeln!(file, "---- process {}\n{}", process.pid(), process.log());
         }
     }
+}
+
+/// Other reasons for not being ready are the walk's own.
+async fn joined(process: &HostProcess) -> bool {
+    let answer = process.get("/readyz").await;
+    answer.is_some_and(|answer| !answer.body.contains("has not joined its group"))
+}
+
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n    ")
 }
 
 impl Drop for Slot {

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{
     actors::Hand,
-    running::catch_up,
+    running::{all_joined, catch_up, tell_hosts},
     world::{TOPIC, World},
 };
 use crate::settlement::CONSUMER;
@@ -24,11 +24,11 @@ pub(super) async fn make_topic_again(hand: &Hand) -> bool {
     hand.reins.halt(true);
     let done = made_again(hand).await;
     hand.reins.halt(false);
-    for slot in &hand.world.hosts {
-        slot.lock().await.start();
-    }
     if let Err(why) = &done {
         hand.world.chronicle.found(format_args!("the topic was to be made again, but {why}"));
+    }
+    for slot in &hand.world.hosts {
+        slot.lock().await.start();
     }
     done.is_ok()
 }
@@ -39,6 +39,10 @@ async fn made_again(hand: &Hand) -> Result<(), String> {
         slot.lock().await.start();
     }
     until("the producer has not paused", async || reins.halted().then_some(())).await?;
+    // One that is still on its way in would have nothing to say of a topic that it never knew.
+    if !all_joined(hand, Instant::now()).await {
+        return Err("a host was not in its group".to_owned());
+    }
     if !catch_up(hand, Instant::now()).await {
         return Err("the hosts were not through with the old one".to_owned());
     }
@@ -52,12 +56,20 @@ async fn made_again(hand: &Hand) -> Result<(), String> {
     reins.anew();
     reins.halt(false);
 
-    let mut command = String::new();
+    // What one says is enough to go on by, but all of them have to.
+    let (mut command, mut silent) = (None, None);
     for (number, slot) in world.hosts.iter().enumerate() {
         let what = format!("host {number} does not say so");
         let named = async || named_command(&slot.lock().await.says().await);
-        command = until(&what, named).await?;
+        match until(&what, named).await {
+            Ok(named) => command = Some(named),
+            Err(why) => silent = Some(why),
+        }
     }
+    if silent.is_some() {
+        tell_hosts(world).await;
+    }
+    let Some(command) = command else { return Err("nobody says so".to_owned()) };
     world.chronicle.note(format_args!("the hosts say: `{command}`"));
     for slot in &world.hosts {
         slot.lock().await.terminate().await;
@@ -66,7 +78,8 @@ async fn made_again(hand: &Hand) -> Result<(), String> {
     if before != after {
         return Err(format!("the chains of the old one went on from {before:?} to {after:?}"));
     }
-    seek(world, &command).await
+    seek(world, &command).await?;
+    silent.map_or(Ok(()), Err)
 }
 
 /// Types what was named, until the group has no members any more.

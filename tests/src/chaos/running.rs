@@ -83,6 +83,9 @@ impl Running {
         if catch_up(&hand, healed).await {
             chronicle.recovered("last fault → everything consumed", healed.elapsed());
         }
+        if all_joined(&hand, healed).await {
+            chronicle.recovered("last fault → every host is in its group", healed.elapsed());
+        }
         match copy {
             Ok(copy) => {
                 // Nobody publishes any more: the hosts have to notice by themselves what their database has lost.
@@ -137,14 +140,36 @@ pub(super) async fn catch_up(hand: &Hand, healed: Instant) -> bool {
                 "{} s after the last fault the chains stand at {positions:?}, the topic ends at {ends:?}",
                 CATCH_UP.as_secs()
             ));
-            for (number, slot) in world.hosts.iter().enumerate() {
-                let mut slot = slot.lock().await;
-                let Some(process) = slot.process() else { continue };
-                let ready = process.get("/readyz").await.map_or_else(|| "no answer".to_owned(), |answer| answer.body);
-                world.chronicle.note(format_args!("host {number}: {ready}"));
-            }
+            tell_hosts(world).await;
             return false;
         }
         sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Waits until every host is in its group. `false` and a finding where one does not come in time: nobody else would miss it,
+/// since the others have its partitions.
+pub(super) async fn all_joined(hand: &Hand, since: Instant) -> bool {
+    let world = &hand.world;
+    for (number, slot) in world.hosts.iter().enumerate() {
+        while !slot.lock().await.has_joined().await {
+            if since.elapsed() > CATCH_UP {
+                let patience = CATCH_UP.as_secs();
+                world.chronicle.found(format_args!("host {number} does not come into its group within {patience} s"));
+                tell_hosts(world).await;
+                return false;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+    true
+}
+
+/// What each host says of itself, for whoever reads a finding.
+pub(super) async fn tell_hosts(world: &World) {
+    for (number, slot) in world.hosts.iter().enumerate() {
+        let mut slot = slot.lock().await;
+        let says = slot.says().await;
+        world.chronicle.note(format_args!("host {number}: {}\n    {}", says.trim_end(), slot.tail()));
     }
 }
