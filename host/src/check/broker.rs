@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    thread,
     time::Duration,
 };
 
@@ -13,12 +14,24 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer, ConsumerContext},
     error::KafkaError,
 };
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, oneshot},
+    time::timeout,
+};
 
 use super::retention::TopicRetention;
-use crate::{config::KafkaCluster, source::kafka::is_embedded};
+use crate::{
+    config::KafkaCluster,
+    source::kafka::{Closing, bystander_config, is_embedded, left_behind},
+};
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long all of them may take, with the clients' ends.
+const IN_ALL: Duration = Duration::from_secs(60);
+/// So many clients of this process may hang in their end; each has threads of its own.
+const MANY_LEFT: usize = 16;
 
 /// What a cluster has of one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,20 +66,48 @@ impl Quiet {
     }
 }
 
-/// What the cluster has of these topics.
+/// Questions that are under way. They end by themselves, so more than a few at once means that some never will.
+static ASKING: Semaphore = Semaphore::const_new(16);
+
+/// What the cluster has of these topics. Takes no longer than [`IN_ALL`], whatever the client does: it is asked on a thread
+/// that nobody waits for.
 ///
 /// # Errors
 /// Why it cannot be asked.
 pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result<BTreeMap<String, TopicFacts>, String> {
-    let mut config = ClientConfig::new();
-    config.extend(cluster.properties.iter().map(|(key, value)| (key.clone(), value.clone())));
+    let hung = || "earlier questions to brokers hang in this process; start it again".to_owned();
+    let under_way = ASKING.try_acquire().map_err(|_| hung())?;
+    if left_behind() >= MANY_LEFT {
+        return Err(hung());
+    }
+    let mut config = bystander_config(&cluster.properties);
     // Asking for a topic must not make it.
     config.set("allow.auto.create.topics", "false");
-    let (asking, listed) = (config.clone(), names.clone());
-    let (partitions, embedded) = tokio::task::spawn_blocking(move || partitions(&asking, &listed))
-        .await
-        .map_err(|error| format!("the question was given up: {error}"))??;
-    let kept = if embedded { BTreeMap::new() } else { retentions(&config, &names).await? };
+    let (tell, told) = oneshot::channel();
+    let runtime = Handle::current();
+    let ask = move || {
+        let _under_way = under_way;
+        let facts = facts(&config, names, &runtime);
+        // An error means that nobody waits any more.
+        let _ = tell.send(facts);
+    };
+    let thread = thread::Builder::new().name("kafka-question".to_owned()).spawn(ask);
+    thread.map_err(|error| format!("start a thread: {error}"))?;
+    match timeout(IN_ALL, told).await {
+        Ok(Ok(facts)) => facts,
+        Ok(Err(_)) => Err("the question was given up".to_owned()),
+        Err(_) => Err(format!("the client has not come back with an answer within {} s", IN_ALL.as_secs())),
+    }
+}
+
+/// Blocks.
+fn facts(
+    config: &ClientConfig,
+    names: Vec<String>,
+    runtime: &Handle,
+) -> Result<BTreeMap<String, TopicFacts>, String> {
+    let (partitions, embedded) = partitions(config, &names)?;
+    let kept = if embedded { BTreeMap::new() } else { runtime.block_on(retentions(config, &names))? };
     let facts = |name: String| {
         let partitions = partitions.get(&name).copied().unwrap_or(0);
         let facts = TopicFacts { partitions, kept: kept.get(&name).copied(), embedded };
@@ -79,6 +120,7 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
 fn partitions(config: &ClientConfig, names: &[String]) -> Result<(BTreeMap<String, usize>, bool), String> {
     let quiet = Quiet::default();
     let consumer: BaseConsumer<Quiet> = config.create_with_context(quiet.clone()).map_err(|error| error.to_string())?;
+    let consumer = Closing::new(consumer);
     let mut found = BTreeMap::new();
     for name in names {
         // A first poll serves the errors that tell why a connection fails.
@@ -101,9 +143,13 @@ fn partitions(config: &ClientConfig, names: &[String]) -> Result<(BTreeMap<Strin
 async fn retentions(config: &ClientConfig, names: &[String]) -> Result<BTreeMap<String, TopicRetention>, String> {
     let quiet = Quiet::default();
     let admin: AdminClient<Quiet> = config.create_with_context(quiet.clone()).map_err(|error| error.to_string())?;
+    let admin = Closing::new(admin);
     let resources: Vec<_> = names.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
     let options = AdminOptions::new().request_timeout(Some(PATIENCE));
-    let answers = admin.describe_configs(&resources, &options).await.map_err(|error| quiet.why(&error))?;
+    // The client ends what it was asked by itself, but its word for it is not taken: this thread has to come back.
+    let answers = timeout(PATIENCE * 2, admin.describe_configs(&resources, &options)).await;
+    let answers = answers.map_err(|_| "the client has forgotten a question".to_owned())?;
+    let answers = answers.map_err(|error| quiet.why(&error))?;
     let kept = answers
         .into_iter()
         .flatten()

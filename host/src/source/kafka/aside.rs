@@ -49,7 +49,7 @@ pub(super) fn client(user: &BTreeMap<String, String>) -> KafkaResult<BaseConsume
 }
 
 /// The user's settings without those that make a member.
-pub(super) fn config(user: &BTreeMap<String, String>) -> ClientConfig {
+pub(crate) fn config(user: &BTreeMap<String, String>) -> ClientConfig {
     let mut config = ClientConfig::new();
     for (key, value) in user.iter().filter(|(key, _)| !OF_A_MEMBER.contains(&key.as_str())) {
         config.set(key, value);

@@ -20,6 +20,7 @@ use super::{
     super::{LogEnds as _, PartitionName, SourceError},
     aside,
     budget::Budget,
+    closing::Closing,
     ends::Ends,
 };
 use crate::{
@@ -54,7 +55,7 @@ pub struct Seen {
 
 /// A reader of what was there when it began, and of nothing that comes later.
 pub struct Glance {
-    consumer: BaseConsumer<aside::Silent>,
+    consumer: Closing<BaseConsumer<aside::Silent>>,
     topics: HashMap<String, Arc<str>>,
     /// Where reading a partition ends; those that have been read are taken out.
     ends: HashMap<PartitionName, i64>,
@@ -88,7 +89,8 @@ impl Glance {
         }
         let consumer: BaseConsumer<aside::Silent> = BaseConsumer::from_config_and_context(&config, aside::Silent)
             .map_err(|error| failed("make the Kafka client", &error, Class::Fatal))?;
-        let log = Ends(&consumer, Budget::new(PATIENCE));
+        let consumer = Closing::new(consumer);
+        let log = Ends(&*consumer, Budget::new(PATIENCE));
         let mut list = TopicPartitionList::new();
         let mut ends = HashMap::new();
         for topic in topics {

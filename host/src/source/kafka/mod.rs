@@ -1,12 +1,13 @@
 //! The Kafka source: a consumer group's member, read by one queue per lane.
 //!
-//! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics without it, `aside` asks what must not wait behind a
-//! fetch, `context` answers rebalances, `commits` decides what
-//! to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it is gone,
-//! `properties` pins what safety needs.
+//! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics
+//! without it, `aside` asks what must not wait behind a fetch, `closing` lets go of clients, `context` answers rebalances,
+//! `commits` decides what to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it
+//! is gone, `properties` pins what safety needs.
 
 mod aside;
 mod budget;
+mod closing;
 mod commits;
 mod context;
 mod ends;
@@ -26,6 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use aside::config as bystander_config;
+pub(crate) use closing::{Closing, left_behind};
 pub use glance::{Begin, Glance, Seen};
 pub use outside::{Member, Outside};
 pub use properties::{ClientOptions, client_config};
@@ -73,9 +76,9 @@ pub const QUIET: &str = "rdkafka::consumer::base_consumer=off";
 /// A member of a consumer group. See [`Source`] for its threads.
 pub struct KafkaSource {
     // Before the consumer: a queue goes before its client.
-    lanes: Arc<Vec<LaneQueue<Context>>>,
-    consumer: Arc<BaseConsumer<Context>>,
-    aside: BaseConsumer<aside::Silent>,
+    lanes: Closing<Arc<Vec<LaneQueue<Context>>>>,
+    consumer: Closing<Arc<BaseConsumer<Context>>>,
+    aside: Closing<BaseConsumer<aside::Silent>>,
     topics: Vec<Arc<str>>,
     looked_at: Mutex<usize>,
     /// By lane: when all its positions were last compared.
@@ -110,6 +113,7 @@ impl KafkaSource {
         // Set once, here.
         let _ = consumer.context().lanes.set(Arc::downgrade(&lanes));
         let compared = lanes.iter().map(|_| Mutex::new(Instant::now())).collect();
+        let (lanes, consumer, aside) = (Closing::new(lanes), Closing::new(consumer), Closing::new(aside));
         Ok(Self { lanes, consumer, aside, topics, looked_at: Mutex::new(0), compared })
     }
 

@@ -20,6 +20,7 @@ use super::{
     super::{LogEnds, PartitionName, SourceError},
     aside,
     budget::Budget,
+    closing::Closing,
     context::{list_of, offsets_of},
     ends::Ends,
     raw_group,
@@ -49,7 +50,7 @@ impl ConsumerContext for Heard {}
 
 /// See the module.
 pub struct Outside {
-    consumer: BaseConsumer<Heard>,
+    consumer: Closing<BaseConsumer<Heard>>,
     ids: TopicIds,
     group: String,
 }
@@ -68,6 +69,7 @@ impl Outside {
                 message: error.to_string(),
                 class: Class::Fatal,
             })?;
+        let consumer = Closing::new(consumer);
         let until = Instant::now() + PATIENCE;
         loop {
             // Tokens are refreshed, and errors heard, in a client's poll.
