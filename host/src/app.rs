@@ -9,6 +9,7 @@ mod reconfigure;
 mod reload;
 mod shade;
 mod start_error;
+mod step;
 mod watch;
 
 use std::sync::{

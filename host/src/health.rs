@@ -155,10 +155,14 @@ struct State {
     phase: Phase,
     /// By an operator's word. Outlives the consumer's end.
     paused: bool,
+    /// What a start is about just now.
+    doing: Option<String>,
     trouble: Option<String>,
     plugin: Option<PluginReport>,
     last_reload: Option<ReloadReport>,
     partitions: BTreeMap<PartitionName, PartitionState>,
+    /// Topics that are not there, each with what to do about it.
+    missing: BTreeMap<Arc<str>, String>,
     lag: BTreeMap<PartitionName, i64>,
     behind: Behind,
     away: Away,
@@ -167,6 +171,17 @@ struct State {
     out_since: Option<Instant>,
     /// When the poll thread came round last; `None` = there is none yet, for as long as the database keeps it waiting.
     polled: Option<Instant>,
+}
+
+impl State {
+    /// What keeps a start, for the end of a sentence.
+    fn waits_for(&self) -> String {
+        match (&self.doing, &self.trouble) {
+            (None, None) => String::new(),
+            (Some(what), None) | (None, Some(what)) => format!(": {what}"),
+            (Some(doing), Some(trouble)) => format!(": {doing}; so far: {trouble}"),
+        }
+    }
 }
 
 /// One consumer's health. The pipeline writes it from its threads.
@@ -194,10 +209,12 @@ impl ConsumerHealth {
         let state = State {
             phase: Phase::Starting,
             paused: false,
+            doing: None,
             trouble: None,
             plugin: None,
             last_reload: None,
             partitions: BTreeMap::new(),
+            missing: BTreeMap::new(),
             lag: BTreeMap::new(),
             behind: Behind::default(),
             away: Away::default(),
@@ -211,6 +228,19 @@ impl ConsumerHealth {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What its start is about from now on, such as "asking … for …"; `None` = it will be tried again. What keeps it from
+    /// starting is told beside.
+    pub fn doing(&self, what: impl Into<Option<String>>) {
+        self.lock().doing = what.into();
+    }
+
+    /// What its start is about and what keeps it; `None` where it does not start.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<String> {
+        let state = self.lock();
+        matches!(state.phase, Phase::Starting).then(|| state.waits_for())
     }
 
     /// Something keeps it from starting for now.
@@ -234,7 +264,7 @@ impl ConsumerHealth {
         if matches!(state.phase, Phase::Starting) {
             state.phase = Phase::Running;
         }
-        state.trouble = None;
+        (state.doing, state.trouble) = (None, None);
         state.partitions.extend(names.iter().map(|name| (name.clone(), PartitionState::Reading)));
     }
 
@@ -262,6 +292,21 @@ impl ConsumerHealth {
     pub fn waiting(&self, names: &[PartitionName], why: &str) {
         let waiting = names.iter().map(|name| (name.clone(), PartitionState::Waiting(why.to_owned())));
         self.lock().partitions.extend(waiting);
+    }
+
+    /// A topic of its is not there. `false` where that is known.
+    pub fn topic_missing(&self, topic: &Arc<str>, why: String) -> bool {
+        let mut state = self.lock();
+        let news = !state.missing.contains_key(topic);
+        if news {
+            state.missing.insert(Arc::clone(topic), why);
+        }
+        news
+    }
+
+    /// A topic of its is there. `false` where it was not missed.
+    pub fn topic_found(&self, topic: &str) -> bool {
+        self.lock().missing.remove(topic).is_some()
     }
 
     /// This one is no longer read.
@@ -318,8 +363,10 @@ impl ConsumerHealth {
         let mut state = self.lock();
         let idle = Lane { in_flight: 0, since: Instant::now(), retrying: None };
         state.lanes.fill(idle);
-        (state.phase, state.trouble, state.polled, state.out_since) = (Phase::Starting, None, None, None);
+        (state.phase, state.doing, state.trouble) = (Phase::Starting, None, None);
+        (state.polled, state.out_since) = (None, None);
         (state.behind, state.away) = (Behind::default(), Away::default());
+        state.missing.clear();
     }
 
     /// An operator pauses it, or lets it go on.
@@ -396,8 +443,7 @@ impl ConsumerHealth {
         let mut reasons = Vec::new();
         match &state.phase {
             Phase::Starting => {
-                let trouble = state.trouble.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-                reasons.push(whole(&format!("has not joined its group yet{trouble}")));
+                reasons.push(whole(&format!("has not joined its group yet{}", state.waits_for())));
             }
             Phase::Running => {}
             Phase::Stopped(why) => return vec![whole(&format!("stopped: {why}"))],
@@ -432,6 +478,12 @@ impl ConsumerHealth {
                 reasons.push(reason(about, format!("tries its batch again: {why}")));
             } else if lane.in_flight > 0 && stands >= self.bounds.stuck_after {
                 reasons.push(reason(about, format!("has had work for {} s and finished none of it", stands.as_secs())));
+            }
+        }
+        for (topic, why) in &state.missing {
+            // Each of its partitions says so, where it has any.
+            if !state.partitions.keys().any(|name| name.topic == *topic) {
+                reasons.push(reason(format!("topic {topic}"), why.clone()));
             }
         }
         for (name, partition) in &state.partitions {
@@ -511,8 +563,12 @@ mod tests {
         let consumer = consumer();
         consumer.trouble("no broker".into());
         assert_eq!(texts(&consumer, Duration::ZERO), ["consumer: has not joined its group yet: no broker"]);
+        consumer.doing("asking again".into());
+        let both = "has not joined its group yet: asking again; so far: no broker";
+        assert_eq!(texts(&consumer, Duration::ZERO), [format!("consumer: {both}")]);
+        assert_eq!(consumer.waits_for().as_deref(), Some(": asking again; so far: no broker"));
         consumer.assigned(&[]);
-        assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+        assert_eq!((texts(&consumer, Duration::ZERO), consumer.waits_for()), (vec![], None));
         consumer.stopped("first".into());
         consumer.stopped("second".into());
         assert_eq!(texts(&consumer, Duration::ZERO), ["consumer: stopped: first"]);
@@ -550,6 +606,20 @@ mod tests {
         assert_eq!(consumer.partitions(), (1, 1));
         consumer.revoked(&[name(1)]);
         assert_eq!(texts(&consumer, Duration::ZERO), [""; 0]);
+    }
+
+    #[test]
+    fn a_missing_topic_is_named_until_it_is_there_whoever_gets_its_partitions() {
+        let consumer = consumer();
+        let topic: Arc<str> = "t".into();
+        consumer.assigned(&[]);
+        assert!(consumer.topic_missing(&topic, "create it".into()) && !consumer.topic_missing(&topic, "again".into()));
+        assert_eq!(texts(&consumer, Duration::ZERO), ["topic t: create it"]);
+        consumer.partition_stopped(&name(0), &StopReason::TopicGone { topic: topic.clone() }, None);
+        assert!(matches!(&texts(&consumer, Duration::ZERO)[..], [one] if one.starts_with("t[0]: is stopped")));
+        consumer.revoked(&[name(0)]);
+        assert!(consumer.topic_found("t") && !consumer.topic_found("t"));
+        assert_eq!(texts(&consumer, Duration::ZERO), [""; 0], "another member may have its partitions");
     }
 
     #[test]

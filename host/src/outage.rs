@@ -27,6 +27,26 @@ impl Outages {
     }
 }
 
+/// How often something is told that goes on and on.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// One thing that waits, and what it was last told to wait for: told anew when that changes, and every minute while it
+/// does not.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Option<(String, Instant)>);
+
+impl Told {
+    /// Whether this is worth telling.
+    pub(crate) fn is_news(&mut self, now: Instant, what: &str) -> bool {
+        let known =
+            self.0.as_ref().is_some_and(|(told, when)| told == what && now.saturating_duration_since(*when) < AGAIN);
+        if !known {
+            self.0 = Some((what.to_owned(), now));
+        }
+        !known
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +61,18 @@ mod tests {
         assert!(outages.begins(at(51), "no such topic"), "another trouble");
         assert!(!outages.begins(at(100), "refused"), "it went on all the time");
         assert!(outages.begins(at(161), "refused"), "it was over for a minute");
+    }
+
+    #[test]
+    fn what_somebody_waits_for_is_told_when_it_changes_and_every_minute() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let news = |told: &mut Told, seconds, what| told.is_news(at(seconds), what);
+        assert!(news(&mut told, 0, "no broker"));
+        assert!(!news(&mut told, 10, "no broker"));
+        assert!(news(&mut told, 20, "no topic"));
+        assert!(news(&mut told, 21, "no broker"), "it was told before, but something else in between");
+        assert!(!news(&mut told, 80, "no broker"));
+        assert!(news(&mut told, 81, "no broker"), "it goes on");
     }
 }

@@ -8,7 +8,15 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{PluginLoader, StartError, admission::Admitted, control::Stage, gates::Asks, locked, start_error::Fault};
+use super::{
+    PluginLoader, StartError,
+    admission::Admitted,
+    control::Stage,
+    gates::Asks,
+    locked,
+    start_error::Fault,
+    step::{Kind, step},
+};
 use crate::{
     check,
     class::Class,
@@ -16,11 +24,11 @@ use crate::{
     health::{ConsumerHealth, PluginReport},
     key_gate::Acceptance,
     metrics::ConsumerMetrics,
-    outage::Outages,
+    outage::Told,
     pipeline::{Consumer, Parts, ShadowSlot},
     plugin::ComputePool,
     source::{
-        PartitionName, Source,
+        Source,
         kafka::{ClientOptions, KafkaSource},
     },
     store::{self, Registration, Store},
@@ -30,6 +38,8 @@ use crate::{
 const START_AGAIN: Duration = Duration::from_secs(600);
 /// So that whoever looks sees why.
 const PAUSE_BEFORE: Duration = Duration::from_secs(3);
+/// How long the group may take to let a consumer in before the log says so; then at twice the time each.
+const SLOW_TO_JOIN: Duration = Duration::from_secs(10);
 /// The longest pause between two tries to start a consumer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -140,7 +150,7 @@ impl Launch {
     /// Starts the consumer, however long it takes, and stays until it has ended.
     async fn run_once(&self, draining: &mut watch::Receiver<bool>) {
         let mut pause = Duration::from_millis(100);
-        let mut outages = Outages::default();
+        let mut told = Told::default();
         let consumer = loop {
             let started = tokio::select! {
                 started = self.start() => started,
@@ -157,11 +167,12 @@ impl Launch {
                 *locked(&self.fault) = Some(error.fault());
                 return self.health.stopped(error.to_string());
             }
-            if outages.begins(Instant::now(), &error.trouble()) {
+            if told.is_news(Instant::now(), &error.trouble()) {
                 tracing::warn!(consumer = %name, "cannot start yet: {error}");
             } else {
                 tracing::debug!(consumer = %name, "cannot start yet: {error}");
             }
+            self.health.doing(None);
             self.health.trouble(error.to_string());
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -176,6 +187,19 @@ impl Launch {
             () = consumer.ended() => *locked(&self.fault) = Some(Fault::Running),
             () = drained(draining) => consumer.drain().await,
             () = self.reload_when_told() => {}
+            () = self.tell_while_it_joins() => {}
+        }
+    }
+
+    /// Never resolves. A group takes in nobody while its coordinator is away, or another member holds up a rebalance.
+    async fn tell_while_it_joins(&self) {
+        let (begun, mut pause) = (Instant::now(), SLOW_TO_JOIN);
+        loop {
+            tokio::time::sleep(pause).await;
+            let Some(what) = self.health.waits_for() else { return std::future::pending().await };
+            let lasted = begun.elapsed().as_secs();
+            tracing::warn!(consumer = %self.settings().name, "has not joined its group for {lasted} s{what}");
+            pause *= 2;
         }
     }
 
@@ -197,18 +221,28 @@ impl Launch {
             name: settings.kafka.clone(),
         })?;
         let store = self.store(&settings)?;
-        let plugin = self.compiled(&settings).await?;
-        let targets = self.targets(&settings, store.as_ref(), plugin.as_ref()).await?;
+        let place = store.place();
+        let what = format!("loading plugin {}", settings.plugin.path.display());
+        let plugin = self.step(Kind::Work, what, self.compiled(&settings)).await?;
+        let what = format!("asking database {place} for schema, targets and rights");
+        let targets = self.targets(&settings, store.as_ref(), plugin.as_ref());
+        let targets = self.step(Kind::Question, what, targets).await?;
         // Before cases and keys, which take CPU time: while the broker is away, a start is tried every few seconds.
-        self.ask_for_topics(&settings, cluster).await?;
-        let (rules, admitted) = self.rules(&settings, store.as_ref(), plugin, targets, Asks::Start).await?;
+        let what = format!("asking Kafka {} for the retention of its topics", check::servers(cluster));
+        tracing::info!(consumer = %settings.name, "{what}");
+        self.step(Kind::Question, what, self.ask_for_topics(&settings, cluster)).await?;
+        let what = format!("holding the plugin against its cases and the keys in database {place}");
+        let rules = self.rules(&settings, store.as_ref(), plugin, targets, Asks::Start);
+        let (rules, admitted) = self.step(Kind::Work, what, rules).await?;
         let registration = registration(&settings, &rules);
-        self.register(store.as_ref(), &registration).await?;
+        let what = format!("registering in database {place}");
+        self.step(Kind::Question, what, self.register(store.as_ref(), &registration)).await?;
         let Admitted { samples, .. } = admitted;
         if !settings.key_samples {
             // They have served once more; whoever keeps none must not keep the old ones.
             if samples > 0 {
-                store.forget_key_samples(&settings.name).await?;
+                let what = format!("deleting the key samples in database {place}");
+                self.step(Kind::Question, what, store.forget_key_samples(&settings.name)).await?;
             }
             tracing::warn!(
                 consumer = %settings.name,
@@ -240,10 +274,22 @@ impl Launch {
             revoke_deadline: settings.revoke_deadline,
         };
         let topics = settings.topics.iter().map(|topic| topic.name.as_str().into()).collect();
+        let what = format!("waiting for group {} to take it in", settings.group);
+        tracing::info!(consumer = %settings.name, "{what}");
+        self.health.doing(what);
         Consumer::start(parts, |starts| {
             let source = KafkaSource::new(&cluster.properties, &options, topics, settings.lanes, starts)?;
             Ok(Arc::new(source) as Arc<dyn Source>)
         })
+    }
+
+    async fn step<T, E: Into<StartError>>(
+        &self,
+        kind: Kind,
+        what: String,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, StartError> {
+        step(&self.settings().name, &self.health, kind, what, work).await
     }
 
     /// The consumer's database. Nothing is connected yet.
@@ -270,9 +316,6 @@ impl Launch {
     /// not started. Where only some are missing, the others are consumed.
     async fn ask_for_topics(&self, settings: &config::Consumer, cluster: &KafkaCluster) -> Result<(), StartError> {
         let servers = check::servers(cluster);
-        let asking = format!("asking Kafka {servers} for the retention of its topics");
-        tracing::info!(consumer = %settings.name, "{asking}");
-        self.health.trouble(asking);
         let topics = check::topics_of(cluster, settings).await;
         let topics = topics.map_err(|why| StartError::Away { servers: servers.to_owned(), why })?;
         let missing: Vec<_> = topics.missing.iter().map(|topic| check::no_topic(topic, cluster)).collect();
@@ -281,7 +324,7 @@ impl Launch {
         }
         for (topic, why) in topics.missing.iter().zip(missing) {
             tracing::warn!(consumer = %settings.name, "{why}");
-            self.health.waiting(&[PartitionName { topic: topic.as_str().into(), partition: 0 }], &why);
+            self.health.topic_missing(&topic.as_str().into(), why);
         }
         for topic in topics.unknown {
             let name = &settings.name;

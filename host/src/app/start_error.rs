@@ -58,6 +58,14 @@ pub enum StartError {
         /// In the client's words.
         why: String,
     },
+    /// Somebody who was asked, and whose silence nobody noticed.
+    #[error("{what}: no answer for {lasted} s, asking again")]
+    Stuck {
+        /// What the start was about.
+        what: String,
+        /// Seconds.
+        lasted: u64,
+    },
     /// None of the consumer's topics is there; each with the way out.
     #[error("{}", .0.join("; "))]
     NoTopic(Vec<String>),
@@ -93,7 +101,7 @@ impl StartError {
             Self::Store(error) => error.class(),
             Self::Plugin(error) => error.class(),
             Self::Source(error) => error.class(),
-            Self::Away { .. } | Self::NoTopic(_) => Class::Transient,
+            Self::Away { .. } | Self::Stuck { .. } | Self::NoTopic(_) => Class::Transient,
             Self::NoSuch { .. }
             | Self::Cases(_)
             | Self::Keys(_)
@@ -111,7 +119,7 @@ impl StartError {
         let configuration = match self {
             Self::Store(error) => error.refused().is_some() || error.statement == Statement::Catalog,
             Self::Plugin(error) => !matches!(error, PluginError::Host { .. }),
-            Self::Thread(_) | Self::Away { .. } => false,
+            Self::Thread(_) | Self::Away { .. } | Self::Stuck { .. } => false,
             _ => true,
         };
         if configuration { Fault::Configuration } else { Fault::Environment }
@@ -121,6 +129,7 @@ impl StartError {
     pub(super) fn trouble(&self) -> String {
         match self {
             Self::Away { servers, .. } => servers.clone(),
+            Self::Stuck { what, .. } => what.clone(),
             other => other.to_string(),
         }
     }

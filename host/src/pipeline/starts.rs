@@ -336,6 +336,17 @@ impl StartPoints for Starts {
                 self.health.trouble(text);
             }
             Notice::Answers => self.health.answers(Dependency::Kafka),
+            Notice::Topic(topic, true) => {
+                if self.health.topic_found(&topic) {
+                    tracing::info!(%consumer, "topic {topic} is there");
+                }
+            }
+            Notice::Topic(topic, false) => {
+                let gone = StopReason::TopicGone { topic: Arc::clone(&topic) }.to_string();
+                if self.health.topic_missing(&topic, gone.clone()) {
+                    tracing::warn!(%consumer, "{gone}");
+                }
+            }
             Notice::Member(is) => self.health.member(is),
         }
         let (read, stopped) = self.health.partitions();

@@ -247,6 +247,8 @@ pub enum Notice {
     Away(String),
     /// A broker has answered.
     Answers,
+    /// A topic of the consumer's is there, or has not been for a while. Comes again and again.
+    Topic(Arc<str>, bool),
     /// Whether the group counts this client among its members, as far as the client knows. Comes again and again.
     Member(bool),
 }

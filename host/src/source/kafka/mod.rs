@@ -192,18 +192,21 @@ impl KafkaSource {
         pieces
     }
 
-    fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<(), SourceError> {
-        let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(()) };
+    /// What these topics are now, having stopped partitions that belong to others of the same name. Nobody is asked before
+    /// the cluster is known.
+    fn ask_ids(&self, topics: &BTreeSet<Arc<str>>) -> Result<HashMap<Arc<str>, Standing>, SourceError> {
+        let Some(ids) = self.context().ids.get().filter(|_| !topics.is_empty()) else { return Ok(HashMap::new()) };
         let topics: Vec<_> = topics.iter().cloned().collect();
         let standings = ids.ask(&self.aside, &topics, PATIENCE)?;
         self.stop_changed(&standings);
-        match standings.iter().find(|(_, standing)| **standing == Standing::Unsure) {
-            None => Ok(()),
-            Some((topic, _)) => {
-                Err(SourceError { context: CONFIRM.to_owned(), message: unknown_topic(topic), class: Class::Transient })
-            }
-        }
+        Ok(standings)
     }
+}
+
+/// Why it is not known yet what all of these are; `None` = it is.
+fn unsure(standings: &HashMap<Arc<str>, Standing>) -> Option<SourceError> {
+    let (topic, _) = standings.iter().find(|(_, standing)| **standing == Standing::Unsure)?;
+    Some(SourceError { context: CONFIRM.to_owned(), message: unknown_topic(topic), class: Class::Transient })
 }
 
 /// How many entries to read next, so that a batch ends near its limits: by the mean size so far.
@@ -262,7 +265,8 @@ impl Source for KafkaSource {
     }
 
     fn confirm(&self, batch: &Batch) -> Result<(), SourceError> {
-        self.ask_ids(&batch.runs.iter().map(|run| Arc::clone(&run.partition.topic)).collect())
+        let standings = self.ask_ids(&batch.runs.iter().map(|run| Arc::clone(&run.partition.topic)).collect())?;
+        unsure(&standings).map_or(Ok(()), Err)
     }
 
     fn commit(&self, receipts: Vec<Receipt>) -> u64 {
@@ -305,20 +309,26 @@ impl Source for KafkaSource {
 
     fn watch(&self) -> HashMap<PartitionName, i64> {
         let assigned = self.positions().assigned();
-        let mut topics: BTreeSet<_> = assigned.iter().map(|(partition, _)| Arc::clone(&partition.topic)).collect();
-        if topics.is_empty() {
-            // Who has no partition needs an answer, too: for health, and to be given one.
-            topics.extend(self.topics.iter().cloned());
-        }
+        // Also those of which this member has no partition: it would not hear that one is gone, or there at last; and who
+        // has no partition at all needs an answer, too, for health.
+        let mut topics: BTreeSet<_> = self.topics.iter().cloned().collect();
+        topics.extend(assigned.iter().map(|(partition, _)| Arc::clone(&partition.topic)));
         let starts = &self.context().starts;
         match self.ask_ids(&topics) {
-            // Not asked at all before the cluster is known.
-            Ok(()) if self.context().ids.get().is_none() => {}
-            Ok(()) => starts.notice(Notice::Answers),
-            // A broker that does not know the topic has answered.
-            Err(error) if error.context == CONFIRM => {
+            Ok(standings) if standings.is_empty() => {}
+            Ok(standings) => {
                 starts.notice(Notice::Answers);
-                starts.notice(Notice::Client(error.to_string()));
+                // A broker that does not know a topic has answered.
+                if let Some(error) = unsure(&standings) {
+                    starts.notice(Notice::Client(error.to_string()));
+                }
+                for (topic, standing) in standings {
+                    match standing {
+                        Standing::Is(_) => starts.notice(Notice::Topic(topic, true)),
+                        Standing::Gone => starts.notice(Notice::Topic(topic, false)),
+                        Standing::Unsure => {}
+                    }
+                }
             }
             Err(error) => starts.notice(Notice::Away(error.to_string())),
         }
