@@ -52,6 +52,7 @@ mod reload_load;
 mod run_command;
 mod secrets;
 mod seek;
+mod starting;
 mod store;
 mod targets_changed;
 mod volume;
