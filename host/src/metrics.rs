@@ -4,10 +4,12 @@
 //! Metrics are a view of the checkpoints (Invariant 5): an outcome is counted when its transaction is known to be
 //! committed. What a crash keeps from being counted is in the database all the same.
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+mod consumer;
+mod words;
+
+use std::fmt;
+
+pub use consumer::{ConsumerMetrics, Effects};
 
 use prometheus_client::{
     encoding::text::encode,
@@ -19,12 +21,9 @@ use prometheus_client::{
     },
     registry::Registry,
 };
+pub use words::{Reloaded, RetryCause, ShadowResult};
 
-use crate::{
-    identity::ConsumerName,
-    outcome::Counts,
-    source::{PartitionName, Rebalance},
-};
+use crate::identity::ConsumerName;
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -311,278 +310,13 @@ pub struct Outcomes {
     pub last_progress: Option<jiff::Timestamp>,
 }
 
-/// Why a batch is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryCause {
-    /// The database cannot be reached, or said "later".
-    Database,
-    /// The plugin could not run just now.
-    Plugin,
-    /// The broker cannot say whether the topic is still the same.
-    Broker,
-}
-
-impl RetryCause {
-    const ALL: [Self; 3] = [Self::Database, Self::Plugin, Self::Broker];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::Database => "database",
-            Self::Plugin => "plugin",
-            Self::Broker => "broker",
-        }
-    }
-}
-
-/// How a shadow's word on a record compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShadowResult {
-    /// Both say the same.
-    Same,
-    /// Another key.
-    Key,
-    /// One applies it, the other skips or rejects it; or for another reason.
-    Verdict,
-    /// Other changes.
-    Changes,
-    /// There was no time to look.
-    PassedBy,
-    /// The shadow failed on the whole batch.
-    Failed,
-}
-
-impl ShadowResult {
-    const ALL: [Self; 6] = [Self::Same, Self::Key, Self::Verdict, Self::Changes, Self::PassedBy, Self::Failed];
-
-    /// Its word.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Key => "key",
-            Self::Verdict => "verdict",
-            Self::Changes => "changes",
-            Self::PassedBy => "passed_by",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// How a reload ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reloaded {
-    /// Other rules are in force.
-    Taken,
-    /// There was nothing new.
-    Unchanged,
-    /// What was found did not pass: the rules of before stay in force.
-    Refused,
-    /// It could not be examined for now, for the database or the machine: the rules of before stay in force.
-    Failed,
-}
-
-impl Reloaded {
-    const ALL: [Self; 4] = [Self::Taken, Self::Unchanged, Self::Refused, Self::Failed];
-
-    /// Its word.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Taken => "taken",
-            Self::Unchanged => "unchanged",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// What a committed batch did beside its outcomes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effects {
-    /// Inputs that a unique constraint of a target refused.
-    pub unique_conflicts: u64,
-    /// Same id, other payload.
-    pub payload_conflicts: u64,
-    /// Duplicates counted but not written down.
-    pub attempts_left_out: u64,
-    /// Dead letters written, those that are too old included.
-    pub dead_letters: u64,
-    /// Refused by `newer_by`.
-    pub stale: u64,
-    /// Refused by `transition`.
-    pub refused: u64,
-    /// Left out by `transition`: the row was in that state already.
-    pub same_state: u64,
-    /// Updates and deletes without a row.
-    pub missing: u64,
-}
-
-/// The metrics of one consumer.
-#[derive(Clone, Debug)]
-pub struct ConsumerMetrics {
-    labels: Labels,
-    applied: Counter,
-    duplicate: Counter,
-    skipped: Counter,
-    dead: Counter,
-    too_old: Counter,
-    ledger_inserts: Counter,
-    duplicate_skips: Counter,
-    unique_conflicts: Counter,
-    payload_conflicts: Counter,
-    attempts_left_out: Counter,
-    dead_letters: Counter,
-    replays: Counter,
-    stale: Counter,
-    refused: Counter,
-    same_state: Counter,
-    missing: Counter,
-    fenced: Counter,
-    breaker: Counter,
-    assigns: Counter,
-    revokes: Counter,
-    losses: Counter,
-    commit_failures: Counter,
-    client_events: Counter,
-    plugin_failures: Counters,
-    retries: Counters,
-    reloads: Counters,
-    shadow: Counters,
-    batch_records: Histogram,
-    batch_seconds: Histogram,
-    plugin_seconds: Histogram,
-    lag: Gauges,
-    assigned: Gauge,
-    stopped: Gauge,
-    running: Gauge,
-    paused: Gauge,
-    progress: Gauge,
-}
-
-impl ConsumerMetrics {
-    /// A transaction is committed.
-    pub fn committed(&self, counts: Counts, effects: Effects, took: Duration) {
-        self.applied.inc_by(counts.applied.into());
-        self.duplicate.inc_by(counts.duplicate.into());
-        self.skipped.inc_by(counts.skipped.into());
-        self.dead.inc_by(counts.dead.into());
-        self.too_old.inc_by(counts.too_old.into());
-        self.ledger_inserts.inc_by(counts.applied.into());
-        self.duplicate_skips.inc_by(counts.duplicate.into());
-        self.replays.inc_by(counts.too_old.into());
-        self.unique_conflicts.inc_by(effects.unique_conflicts);
-        self.payload_conflicts.inc_by(effects.payload_conflicts);
-        self.attempts_left_out.inc_by(effects.attempts_left_out);
-        self.dead_letters.inc_by(effects.dead_letters);
-        self.stale.inc_by(effects.stale);
-        self.refused.inc_by(effects.refused);
-        self.same_state.inc_by(effects.same_state);
-        self.missing.inc_by(effects.missing);
-        self.batch_records.observe(f64::from(counts.consumed()));
-        self.batch_seconds.observe(took.as_secs_f64());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        self.progress.set(i64::try_from(now).unwrap_or(i64::MAX));
-    }
-
-    /// A plugin gave its verdicts on a batch.
-    pub fn evaluated(&self, took: Duration) {
-        self.plugin_seconds.observe(took.as_secs_f64());
-    }
-
-    /// A plugin failed on a batch; `code` is one of [`crate::plugin::PluginError::code`].
-    pub fn plugin_failed(&self, code: &'static str) {
-        self.plugin_failures.get_or_create_owned(&self.with("code", code)).inc();
-    }
-
-    /// A batch is tried again.
-    pub fn retried(&self, cause: RetryCause) {
-        self.retries.get_or_create_owned(&self.with("cause", cause.label())).inc();
-    }
-
-    /// A shadow was held against so many records.
-    pub fn shadowed(&self, result: ShadowResult, records: u64) {
-        self.shadow.get_or_create_owned(&self.with("result", result.label())).inc_by(records);
-    }
-
-    /// A reload has ended.
-    pub fn reloaded(&self, result: Reloaded) {
-        self.reloads.get_or_create_owned(&self.with("result", result.label())).inc();
-    }
-
-    /// A batch's partitions were another host's.
-    pub fn fenced(&self) {
-        self.fenced.inc();
-    }
-
-    /// The circuit breaker stopped the consumer.
-    pub fn breaker_tripped(&self) {
-        self.breaker.inc();
-    }
-
-    /// The group was answered.
-    pub fn rebalanced(&self, step: Rebalance) {
-        match step {
-            Rebalance::Assign => self.assigns.inc(),
-            Rebalance::Revoke => self.revokes.inc(),
-            Rebalance::Lost => self.losses.inc(),
-        };
-    }
-
-    /// The group took partitions; their lag is no longer ours to show.
-    pub fn revoked(&self, partitions: &[PartitionName]) {
-        for name in partitions {
-            self.lag.remove(&self.of_partition(name));
-        }
-    }
-
-    /// An offset commit failed.
-    pub fn commit_failed(&self) {
-        self.commit_failures.inc();
-    }
-
-    /// The Kafka client reported something.
-    pub fn client_event(&self) {
-        self.client_events.inc();
-    }
-
-    /// How far a partition is behind.
-    pub fn lag(&self, name: &PartitionName, records: i64) {
-        self.lag.get_or_create_owned(&self.of_partition(name)).set(records.max(0));
-    }
-
-    /// How many partitions are read, and how many are stopped.
-    pub fn partitions(&self, read: usize, stopped: usize) {
-        self.assigned.set(i64::try_from(read).unwrap_or(i64::MAX));
-        self.stopped.set(i64::try_from(stopped).unwrap_or(i64::MAX));
-    }
-
-    /// The consumer runs, or not.
-    pub fn running(&self, running: bool) {
-        self.running.set(i64::from(running));
-    }
-
-    /// The consumer is paused, or not.
-    pub fn paused(&self, paused: bool) {
-        self.paused.set(i64::from(paused));
-    }
-
-    fn with(&self, key: &'static str, value: &str) -> Labels {
-        let mut labels = self.labels.clone();
-        labels.push((key, value.to_owned()));
-        labels
-    }
-
-    fn of_partition(&self, name: &PartitionName) -> Labels {
-        let mut labels = self.with("topic", &name.topic);
-        labels.push(("partition", name.partition.to_string()));
-        labels
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{outcome::Counts, source::PartitionName};
 
     #[test]
     fn names_labels_and_help_are_a_contract() {
