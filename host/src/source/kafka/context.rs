@@ -17,19 +17,16 @@ use rdkafka::{
 };
 
 use super::{
-    super::{Notice, Offered, PartitionName, Positions, Rebalance, StartPoint, StartPoints, StopReason},
+    super::{Notice, PartitionName, Positions, Rebalance, StartPoints},
     budget::Budget,
     commits::{self, Commits},
-    ends::Ends,
     learnt::Learnt,
     raw::{self, LaneQueue},
-    topic_ids::{Standing, TopicIds},
+    settle::{Beginning, Settled},
+    topic_ids::TopicIds,
+    waiting::Waiting,
 };
-use crate::{
-    fail_point::{FailPoint, reach},
-    record::TopicPartition,
-    store::Standing as Proof,
-};
+use crate::fail_point::{FailPoint, reach};
 
 /// How long a partition waits for its start point to be asked for again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -48,62 +45,11 @@ pub(super) struct Context {
     asked: Mutex<Option<Instant>>,
     commits: Mutex<Commits>,
     waiting: Mutex<Waiting>,
-    learnt: Mutex<Learnt>,
+    pub(super) learnt: Mutex<Learnt>,
     broken: Mutex<Option<String>>,
 }
 
-/// Partitions of this member's that are not read until their start point is known.
-#[derive(Debug, Default)]
-struct Waiting {
-    /// With whether they were fenced.
-    names: HashMap<PartitionName, bool>,
-    not_before: Option<Instant>,
-    /// How often they were asked for.
-    rounds: usize,
-}
-
-impl Waiting {
-    /// Takes all, each time beginning with another one: where time is too short for all, each is the first some time.
-    fn take(&mut self) -> Vec<(PartitionName, bool)> {
-        let mut names: Vec<_> = self.names.drain().collect();
-        names.sort();
-        self.rounds = self.rounds.wrapping_add(1);
-        let first = self.rounds.checked_rem(names.len()).unwrap_or(0);
-        names.rotate_left(first);
-        names
-    }
-}
-
-/// A partition that begins.
-struct Beginning {
-    partition: Arc<TopicPartition>,
-    at: i64,
-    /// What the group is to be told of it.
-    proof: Option<Proof>,
-}
-
-impl Beginning {
-    fn name(&self) -> PartitionName {
-        PartitionName::from(self.partition.as_ref())
-    }
-}
-
-/// Where partitions begin that were asked about.
-#[derive(Default)]
-struct Settled {
-    begin: Vec<Beginning>,
-    later: Vec<PartitionName>,
-    why: Option<String>,
-    stop: Vec<(PartitionName, StopReason)>,
-}
-
-impl Settled {
-    fn later(names: impl IntoIterator<Item = PartitionName>, why: String) -> Self {
-        Self { later: names.into_iter().collect(), why: Some(why), ..Self::default() }
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -230,112 +176,6 @@ impl Context {
                 Vec::new()
             }
         }
-    }
-
-    /// Finds out where these begin. Nothing changes yet; the lanes go on with other partitions.
-    fn settle(&self, consumer: &BaseConsumer<Self>, wanted: &[(PartitionName, bool)]) -> Settled {
-        let names = || wanted.iter().map(|(name, _)| name.clone());
-        if wanted.is_empty() {
-            return Settled::default();
-        }
-        let Some(ids) = self.ids.get() else {
-            return Settled::later(names(), "the cluster's id is not known yet".to_owned());
-        };
-        let budget = Budget::new(self.revoke_deadline);
-        let gone = match self.learn(consumer, ids, wanted, budget) {
-            Ok(gone) => gone,
-            Err(why) => return Settled::later(names(), why),
-        };
-        let (mut settled, mut offered) = (Settled::default(), Vec::new());
-        let learnt = locked(&self.learnt);
-        for (name, fenced) in wanted {
-            let Some(topic_id) = learnt.topic_id(&name.topic) else {
-                if gone.contains(&name.topic) {
-                    let topic = Arc::clone(&name.topic);
-                    settled.stop.push((name.clone(), StopReason::TopicGone { topic }));
-                } else {
-                    settled.later.push(name.clone());
-                    settled.why = Some(unknown_topic(&name.topic));
-                }
-                continue;
-            };
-            let committed = learnt.offset(name).flatten();
-            let partition = Arc::new(TopicPartition {
-                cluster_id: Arc::clone(&ids.cluster_id),
-                topic_id,
-                topic: Arc::clone(&name.topic),
-                partition: name.partition,
-            });
-            offered.push(Offered { partition, committed, fenced: *fenced });
-        }
-        drop(learnt);
-        let points = self.starts.resolve(&offered, &Ends(consumer, budget), budget.work());
-        for (offered, point) in offered.into_iter().zip(points) {
-            let name = PartitionName::from(offered.partition.as_ref());
-            match point {
-                StartPoint::At(at, proof) => {
-                    settled.begin.push(Beginning { partition: offered.partition, at, proof });
-                }
-                StartPoint::Stop(reason) => settled.stop.push((name, reason)),
-                StartPoint::Later(why) => {
-                    settled.later.push(name);
-                    settled.why = Some(why);
-                }
-            }
-        }
-        settled
-    }
-
-    /// Asks brokers for what is not known yet of these, and keeps every answer. Names the topics that are gone.
-    fn learn(
-        &self,
-        consumer: &BaseConsumer<Self>,
-        ids: &TopicIds,
-        wanted: &[(PartitionName, bool)],
-        budget: Budget,
-    ) -> Result<HashSet<Arc<str>>, String> {
-        let unknown = {
-            let mut learnt = locked(&self.learnt);
-            learnt.grow_old(Instant::now());
-            let topics: HashSet<Arc<str>> = wanted.iter().map(|(name, _)| Arc::clone(&name.topic)).collect();
-            topics.into_iter().filter(|topic| learnt.topic_id(topic).is_none()).collect::<Vec<_>>()
-        };
-        let mut gone = HashSet::new();
-        if !unknown.is_empty() {
-            let standings = ids.ask(consumer, &unknown, budget.question()).map_err(|error| error.to_string())?;
-            let mut learnt = locked(&self.learnt);
-            for (topic, standing) in standings {
-                match standing {
-                    Standing::Is(id) => learnt.topic_is(&topic, id, Instant::now()),
-                    Standing::Gone => {
-                        gone.insert(topic);
-                    }
-                    Standing::Unsure => {}
-                }
-            }
-        }
-        // Whoever lost its place goes on where the chain stands.
-        let unknown =
-            |learnt: &Learnt, (name, fenced): &(PartitionName, bool)| !fenced && learnt.offset(name).is_none();
-        let names: Vec<_> = {
-            let learnt = locked(&self.learnt);
-            wanted.iter().filter(|one| unknown(&learnt, one)).map(|(name, _)| name.clone()).collect()
-        };
-        if names.is_empty() {
-            return Ok(gone);
-        }
-        let committed = consumer
-            .committed_offsets(list_of(&names), budget.question())
-            .map_err(|error| format!("ask for the group's offsets: {error}"))?;
-        let mut learnt = locked(&self.learnt);
-        for name in names {
-            let offset = committed.find_partition(&name.topic, name.partition).and_then(|e| match e.offset() {
-                Offset::Offset(offset) => Some(offset),
-                _ => None,
-            });
-            learnt.offset_is(name, offset);
-        }
-        Ok(gone)
     }
 
     /// Gives the client these partitions with their offsets, no lane reading meanwhile, and names those that have begun.
@@ -502,25 +342,5 @@ impl ConsumerContext for Context {
             Ok(()) => reach(FailPoint::OffsetsCommitted),
             Err(error) => self.starts.notice(Notice::CommitFailed(error.to_string())),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_that_waits_is_the_first_some_time() {
-        let name = |partition| PartitionName { topic: "orders".into(), partition };
-        let mut waiting = Waiting::default();
-        let mut first = HashSet::new();
-        for _ in 0..3 {
-            waiting.names.extend((0..3).map(|partition| (name(partition), false)));
-            let taken = waiting.take();
-            assert_eq!(taken.len(), 3);
-            first.insert(taken[0].0.partition);
-        }
-        assert_eq!(first, HashSet::from([0, 1, 2]));
-        assert_eq!(waiting.take(), []);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics
 //! without it, `aside` asks what must not wait behind a fetch, `closing` lets go of clients, `context` answers rebalances,
-//! `commits` decides what to commit when, `topic_ids` tells a topic from its successor of the same name, `missing` when it
-//! is gone, `properties` pins what safety needs.
+//! `settle` finds out where partitions begin, `commits` decides what to commit when, `topic_ids` tells a topic from its
+//! successor of the same name, `missing` when it is gone, `properties` pins what safety needs.
 
 mod aside;
 mod budget;
@@ -19,7 +19,9 @@ mod properties;
 mod raw;
 mod raw_admin;
 mod raw_group;
+mod settle;
 mod topic_ids;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
