@@ -192,7 +192,7 @@ mod tests {
         let consumer = consumer();
         consumer.trouble("no broker".into());
         assert_eq!(texts(&consumer, Duration::ZERO), ["consumer: has not joined its group yet: no broker"]);
-        consumer.doing("asking again".into());
+        consumer.doing(Some("asking again".to_owned()));
         let both = "has not joined its group yet: asking again; so far: no broker";
         assert_eq!(texts(&consumer, Duration::ZERO), [format!("consumer: {both}")]);
         assert_eq!(consumer.waits_for().as_deref(), Some(": asking again; so far: no broker"));

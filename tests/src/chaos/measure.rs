@@ -239,7 +239,9 @@ impl Calm<'_> {
                     Ok(())
                 };
                 self.outage(&told, Duration::ZERO, down, up).await;
-                proxies.iter().for_each(|proxy| drop(proxy.cut(Ending::Reset)));
+                proxies.iter().for_each(|proxy| {
+                    proxy.cut(Ending::Reset);
+                });
             }
         }
     }

@@ -11,7 +11,6 @@ use tokio::time::sleep;
 use self::{load::Load, scene::Scene};
 use crate::{
     host::{Armed, HostProcess},
-    intruder::Intruder,
     servers::Servers,
     wait,
     workload::Random,

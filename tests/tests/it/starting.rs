@@ -27,6 +27,8 @@ enum When {
     JustBefore,
     WithTheRemoval,
     WhileItIsGone,
+    /// It is away so long that whoever reads it gives it up.
+    WhileItIsGivenUp,
     WithTheNewOne,
     JustAfter,
 }
@@ -38,7 +40,9 @@ fn named(app: &App) -> Vec<String> {
 }
 
 async fn starts_amid_a_removal(when: When) {
-    let scene = Scene::new(PARTITIONS).await.with("topic.metadata.refresh.interval.ms", "2000");
+    // Given up, it must come back without a rebalance's help.
+    let refresh = if when == When::WhileItIsGivenUp { "30000" } else { "2000" };
+    let scene = Scene::new(PARTITIONS).await.with("topic.metadata.refresh.interval.ms", refresh);
     let wanted = [scene.consumer("c").await];
     let fill = |from: i64, to: i64| {
         (0..PARTITIONS).for_each(|p| scene.produce(p, (from..to).map(|n| event(format!("{p}-{n}"), "a", 1, n))));
@@ -53,9 +57,12 @@ async fn starts_amid_a_removal(when: When) {
         other = Some(scene.start(&wanted));
     }
     wait::until_true("the topic is gone", async || scene.broker.partitions(&scene.topic) == 0).await;
-    if when == When::WhileItIsGone {
+    if matches!(when, When::WhileItIsGone | When::WhileItIsGivenUp) {
         let waits = other.insert(scene.start(&wanted));
         until_reason(waits, "does not exist").await;
+    }
+    if when == When::WhileItIsGivenUp {
+        until_reason(&one, "does not exist any more").await;
     }
     if when == When::WithTheNewOne {
         other = Some(scene.start(&wanted));
@@ -84,6 +91,7 @@ async fn a_start_amid_a_topic_s_removal_names_the_way_out() {
         starts_amid_a_removal(When::JustBefore),
         starts_amid_a_removal(When::WithTheRemoval),
         starts_amid_a_removal(When::WhileItIsGone),
+        starts_amid_a_removal(When::WhileItIsGivenUp),
         starts_amid_a_removal(When::WithTheNewOne),
         starts_amid_a_removal(When::JustAfter),
     );

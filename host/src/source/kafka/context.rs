@@ -17,9 +17,10 @@ use rdkafka::{
 };
 
 use super::{
-    super::{Notice, PartitionName, Positions, Rebalance, StartPoints},
+    super::{Notice, PartitionName, Positions, Rebalance, StartPoints, StopReason},
     budget::Budget,
     commits::{self, Commits},
+    gone::Gone,
     learnt::Learnt,
     raw::{self, LaneQueue},
     settle::{Beginning, Settled},
@@ -45,6 +46,7 @@ pub(super) struct Context {
     asked: Mutex<Option<Instant>>,
     commits: Mutex<Commits>,
     waiting: Mutex<Waiting>,
+    gone: Mutex<Gone>,
     pub(super) learnt: Mutex<Learnt>,
     broken: Mutex<Option<String>>,
 }
@@ -97,6 +99,7 @@ impl Context {
             asked: Mutex::default(),
             commits: Mutex::default(),
             waiting: Mutex::default(),
+            gone: Mutex::default(),
             learnt: Mutex::default(),
             broken: Mutex::default(),
         }
@@ -143,8 +146,24 @@ impl Context {
         }
     }
 
+    /// This one is stopped because its topic is gone. `held` = the client has it.
+    pub(super) fn topic_gone(&self, name: PartitionName, held: bool) {
+        locked(&self.gone).stopped(name, held);
+    }
+
+    /// A topic is there.
+    pub(super) fn topic_is_there(&self, topic: &str) {
+        locked(&self.gone).is_there(topic);
+    }
+
     /// Asks again for the start points of those that wait, if it is time.
     pub(super) fn serve_waiting(&self, consumer: &BaseConsumer<Self>) {
+        // Here, on the thread that gives partitions back: what was revoked meanwhile is no longer among them, or is no
+        // longer the client's.
+        let back = locked(&self.gone).take();
+        for (name, held) in back {
+            self.wait_for_start(&[name], held);
+        }
         let mut wanted: Vec<(PartitionName, bool)> = {
             let mut waiting = locked(&self.waiting);
             if waiting.names.is_empty() || waiting.not_before.is_some_and(|time| Instant::now() < time) {
@@ -226,13 +245,16 @@ impl Context {
     }
 
     fn after(&self, settled: Settled, wanted: &[(PartitionName, bool)]) {
+        let fenced: HashMap<_, _> = wanted.iter().cloned().collect();
         for (name, reason) in settled.stop {
+            if matches!(reason, StopReason::TopicGone { .. }) {
+                self.topic_gone(name.clone(), fenced.get(&name).copied().unwrap_or_default());
+            }
             self.starts.notice(Notice::Stopped(name, reason));
         }
         if !settled.later.is_empty() {
             let mut waiting = locked(&self.waiting);
             waiting.not_before = Some(Instant::now() + AGAIN);
-            let fenced: HashMap<_, _> = wanted.iter().cloned().collect();
             waiting
                 .names
                 .extend(settled.later.iter().map(|name| (name.clone(), fenced.get(name).copied().unwrap_or_default())));
@@ -259,6 +281,7 @@ impl Context {
         let budget = Budget::new(self.revoke_deadline);
         let names = names_of(list);
         locked(&self.waiting).names.retain(|name, _| !names.contains(name));
+        locked(&self.gone).forget(&names);
         locked(&self.learnt).forget(&names);
         reach(FailPoint::RevokeBegun);
         // Whether the assignment is "lost" is no guard (the client may not know yet): the database decides, and a commit

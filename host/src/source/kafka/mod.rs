@@ -3,7 +3,7 @@
 //! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics
 //! without it, `aside` asks what must not wait behind a fetch, `closing` lets go of clients, `context` answers rebalances,
 //! `settle` finds out where partitions begin, `commits` decides what to commit when, `topic_ids` tells a topic from its
-//! successor of the same name, `missing` when it is gone, `properties` pins what safety needs.
+//! successor of the same name, `missing` when it is gone, `gone` who waits for it, `properties` pins what safety needs.
 
 mod aside;
 mod budget;
@@ -12,6 +12,7 @@ mod commits;
 mod context;
 mod ends;
 mod glance;
+mod gone;
 mod learnt;
 mod missing;
 mod outside;
@@ -165,8 +166,12 @@ impl KafkaSource {
                 Some(Standing::Gone) => StopReason::TopicGone { topic },
             };
             if self.positions().stop(&name) {
-                // Nothing of it is taken any more; pausing only spares the network.
-                let _ = self.consumer.pause(&list_of([&name]));
+                if matches!(reason, StopReason::TopicGone { .. }) {
+                    self.context().topic_gone(name.clone(), true);
+                } else {
+                    // Nothing of it is taken any more; pausing only spares the network. The client never forgets it.
+                    let _ = self.consumer.pause(&list_of([&name]));
+                }
                 self.context().starts.notice(Notice::Stopped(name, reason));
             }
         }
@@ -326,7 +331,10 @@ impl Source for KafkaSource {
                 }
                 for (topic, standing) in standings {
                     match standing {
-                        Standing::Is(_) => starts.notice(Notice::Topic(topic, true)),
+                        Standing::Is(_) => {
+                            self.context().topic_is_there(&topic);
+                            starts.notice(Notice::Topic(topic, true));
+                        }
                         Standing::Gone => starts.notice(Notice::Topic(topic, false)),
                         Standing::Unsure => {}
                     }
