@@ -101,11 +101,7 @@ pub(super) async fn topics(cluster: &KafkaCluster, names: Vec<String>) -> Result
 }
 
 /// Blocks.
-fn facts(
-    config: &ClientConfig,
-    names: Vec<String>,
-    runtime: &Handle,
-) -> Result<BTreeMap<String, TopicFacts>, String> {
+fn facts(config: &ClientConfig, names: Vec<String>, runtime: &Handle) -> Result<BTreeMap<String, TopicFacts>, String> {
     let (partitions, embedded) = partitions(config, &names)?;
     let kept = if embedded { BTreeMap::new() } else { runtime.block_on(retentions(config, &names))? };
     let facts = |name: String| {

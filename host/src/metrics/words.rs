@@ -41,7 +41,8 @@ pub enum ShadowResult {
 }
 
 impl ShadowResult {
-    pub(super) const ALL: [Self; 6] = [Self::Same, Self::Key, Self::Verdict, Self::Changes, Self::PassedBy, Self::Failed];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Same, Self::Key, Self::Verdict, Self::Changes, Self::PassedBy, Self::Failed];
 
     /// Its word.
     #[must_use]

@@ -324,7 +324,7 @@ impl Source for MemorySource {
             pieces = look(&state, &read, limits);
         }
         drop(state);
-        self.positions.take(turn, pieces, |name, reason| self.starts.notice(Notice::Stopped(name, reason)))
+        self.positions.take(turn, pieces, |name, _, reason| self.starts.notice(Notice::Stopped(name, reason)))
     }
 
     fn wake(&self) {

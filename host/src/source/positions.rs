@@ -321,13 +321,14 @@ impl Positions {
     }
 
     /// Counts what a lane read in its turn: runs with generation and first offset, in flight from here on. Records of
-    /// partitions that are no longer read are dropped. `stopped` is told of partitions that end here.
+    /// partitions that are no longer read are dropped. `stopped` is told of partitions that end here, with their generation:
+    /// it may take its time, and should say nothing of one that is not [current](Self::is_current) any more.
     #[must_use]
     pub fn take(
         self: &Arc<Self>,
         turn: Turn<'_>,
         pieces: Vec<Piece>,
-        stopped: impl Fn(PartitionName, StopReason),
+        stopped: impl Fn(PartitionName, u64, StopReason),
     ) -> Fetched {
         let mut batch = Batch::default();
         let mut generations = Vec::new();
@@ -363,7 +364,7 @@ impl Positions {
                     Lost::Offset(broker) => StopReason::OffsetLost { offset: place.next, log: None, broker },
                     Lost::Unreadable(broker) => StopReason::Unreadable { broker },
                 };
-                ended.push((piece.name, reason));
+                ended.push((piece.name, place.generation, reason));
             }
         }
         for generation in &generations {
@@ -371,7 +372,7 @@ impl Positions {
         }
         drop(state);
         drop(turn);
-        ended.into_iter().for_each(|(name, reason)| stopped(name, reason));
+        ended.into_iter().for_each(|(name, generation, reason)| stopped(name, generation, reason));
         Fetched { batch, flight: Flight { positions: Arc::clone(self), generations } }
     }
 }
@@ -403,7 +404,7 @@ mod tests {
     }
 
     fn take(positions: &Arc<Positions>, pieces: Vec<Piece>) -> Fetched {
-        positions.take(positions.turn(), pieces, |_, _| {})
+        positions.take(positions.turn(), pieces, |_, _, _| {})
     }
 
     fn spans(fetched: &Fetched) -> Vec<(i64, i64, usize)> {
@@ -474,7 +475,7 @@ mod tests {
         });
         wait.recv().unwrap();
         // The reader comes back with what it read of the old assignment: nothing of it is counted.
-        let fetched = positions.take(turn, vec![piece(0, &[99], None)], |_, _| {});
+        let fetched = positions.take(turn, vec![piece(0, &[99], None)], |_, _, _| {});
         assert!(fetched.batch.records.is_empty());
         hold.join().unwrap();
         assert_eq!(spans(&take(&positions, vec![piece(0, &[7], None)])), [(7, 8, 1)]);
@@ -488,7 +489,7 @@ mod tests {
         broken.lost = Some(Lost::Offset("out of range".into()));
         let told = std::cell::RefCell::new(Vec::new());
         let fetched =
-            positions.take(positions.turn(), vec![broken], |name, reason| told.borrow_mut().push((name, reason)));
+            positions.take(positions.turn(), vec![broken], |name, _, reason| told.borrow_mut().push((name, reason)));
         assert_eq!(spans(&fetched), [(0, 1, 1)]);
         assert_eq!(told.borrow()[0].1, StopReason::OffsetLost { offset: 1, log: None, broker: "out of range".into() });
         assert!(positions.is_current(&name(0), fetched.batch.runs[0].generation));

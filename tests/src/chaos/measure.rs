@@ -214,7 +214,8 @@ impl Calm<'_> {
             (Down::Kill, told!("broker killed", "broker back after 25 s, killed")),
         ] {
             for _ in 0..OUTAGES {
-                let down = async || world.with_kafka(|kafka| if how == Down::Stop { kafka.stop() } else { kafka.kill() });
+                let down =
+                    async || world.with_kafka(|kafka| if how == Down::Stop { kafka.stop() } else { kafka.kill() });
                 let up = async || world.with_kafka(crate::services::Kafka::resume);
                 self.outage(&told, AWAY, down, up).await;
             }

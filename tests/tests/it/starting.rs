@@ -33,10 +33,11 @@ enum When {
     JustAfter,
 }
 
-/// About which partitions a host says how to go on.
-fn named(app: &App) -> Vec<String> {
-    let reasons = app.health().reasons().into_iter();
-    reasons.filter(|reason| reason.text.contains("--topic-recreated")).map(|reason| reason.about).collect()
+/// Of how many partitions it is said how to go on.
+fn named(said: &[(String, String)]) -> usize {
+    said.iter()
+        .filter(|(_, text)| text.contains("was deleted and made again") && text.contains("--topic-recreated"))
+        .count()
 }
 
 async fn starts_amid_a_removal(when: When) {
@@ -74,28 +75,43 @@ async fn starts_amid_a_removal(when: When) {
     fill(100, 120);
 
     let what = format!("all partitions are named, by both hosts ({when:?})");
-    let names = async || (named(&one), named(&other), other.health().reasons().len());
-    let all = |(one, other): (&Vec<String>, &Vec<String>)| {
-        !one.is_empty() && !other.is_empty() && one.len() + other.len() == usize::try_from(PARTITIONS).unwrap()
+    let said = |app: &App| app.health().reasons().into_iter().map(|one| (one.about, one.text)).collect::<Vec<_>>();
+    let all = |(one, other): &(Vec<(String, String)>, Vec<(String, String)>)| {
+        let (one, other) = (named(one), named(other));
+        one > 0 && other > 0 && one + other == usize::try_from(PARTITIONS).unwrap()
     };
-    wait::until(&what, names, |(one, other, _)| all((one, other))).await;
+    wait::until(&what, async || (said(&one), said(&other)), all).await;
     one.drain().await;
     other.drain().await;
-    assert_eq!(scene.sum("c").await, i64::from(PARTITIONS) * 10, "nothing of the new topic was taken for the old one's");
+    assert_eq!(
+        scene.sum("c").await,
+        i64::from(PARTITIONS) * 10,
+        "nothing of the new topic was taken for the old one's"
+    );
     scene.proofs("c").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_start_amid_a_topic_s_removal_names_the_way_out() {
-    tokio::join!(
-        starts_amid_a_removal(When::JustBefore),
-        starts_amid_a_removal(When::WithTheRemoval),
-        starts_amid_a_removal(When::WhileItIsGone),
-        starts_amid_a_removal(When::WhileItIsGivenUp),
-        starts_amid_a_removal(When::WithTheNewOne),
-        starts_amid_a_removal(When::JustAfter),
-    );
+macro_rules! starts_amid_a_removal {
+    ($($case:ident: $when:ident),+ $(,)?) => {
+        mod a_start_amid_a_topic_s_removal_names_the_way_out {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    super::starts_amid_a_removal(super::When::$when).await;
+                }
+            )+
+        }
+    };
 }
+
+starts_amid_a_removal!(
+    just_before: JustBefore,
+    with_the_removal: WithTheRemoval,
+    while_it_is_gone: WhileItIsGone,
+    while_it_is_given_up: WhileItIsGivenUp,
+    with_the_new_one: WithTheNewOne,
+    just_after: JustAfter,
+);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_comes_late_is_no_reason_for_whoever_gets_none_of_it() {
@@ -131,9 +147,10 @@ async fn goes_on(mut host: HostProcess) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_outlasts_a_database_that_is_silent_at_any_of_its_questions() {
     let payments = Payments::new(kafka(), postgres().await, 1).await;
-    let setup = [("lock_timeout", "100ms"), ("statement_timeout", "300ms"), ("idle_in_transaction_session_timeout", "600ms")]
-        .iter()
-        .fold(payments.setup(), |setup, (key, value)| setup.with_database(key, value));
+    let setup =
+        [("lock_timeout", "100ms"), ("statement_timeout", "300ms"), ("idle_in_transaction_session_timeout", "600ms")]
+            .iter()
+            .fold(payments.setup(), |setup, (key, value)| setup.with_database(key, value));
     goes_on(HostProcess::start("the first", &setup)).await;
     for (table, step) in [
         ("tidegate_migrations", "asking database"),

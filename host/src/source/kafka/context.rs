@@ -47,6 +47,8 @@ pub(super) struct Context {
     commits: Mutex<Commits>,
     waiting: Mutex<Waiting>,
     gone: Mutex<Gone>,
+    /// Who says why a partition is stopped: one at a time, and only as long as that is true.
+    word: Mutex<()>,
     pub(super) learnt: Mutex<Learnt>,
     broken: Mutex<Option<String>>,
 }
@@ -100,6 +102,7 @@ impl Context {
             commits: Mutex::default(),
             waiting: Mutex::default(),
             gone: Mutex::default(),
+            word: Mutex::default(),
             learnt: Mutex::default(),
             broken: Mutex::default(),
         }
@@ -144,6 +147,17 @@ impl Context {
         if fenced {
             waiting.not_before = None;
         }
+    }
+
+    /// Says why a partition is stopped, if `still` agrees; nobody can say anything else of it in between, and it cannot be
+    /// taken away. Whether it was said.
+    pub(super) fn say_stopped(&self, name: &PartitionName, reason: StopReason, still: impl FnOnce() -> bool) -> bool {
+        let _word = locked(&self.word);
+        let says = still();
+        if says {
+            self.starts.notice(Notice::Stopped(name.clone(), reason));
+        }
+        says
     }
 
     /// This one is stopped because its topic is gone. `held` = the client has it.
@@ -250,7 +264,7 @@ impl Context {
             if matches!(reason, StopReason::TopicGone { .. }) {
                 self.topic_gone(name.clone(), fenced.get(&name).copied().unwrap_or_default());
             }
-            self.starts.notice(Notice::Stopped(name, reason));
+            self.say_stopped(&name, reason, || true);
         }
         if !settled.later.is_empty() {
             let mut waiting = locked(&self.waiting);
@@ -300,10 +314,13 @@ impl Context {
         if let Err(error) = consumer.incremental_unassign(&held) {
             self.break_down("give partitions back", &error);
         }
+        // What is said of them after this is said of another's.
+        let word = locked(&self.word);
         self.positions.remove(&hold, &names);
         drop(hold);
         self.starts.notice(Notice::Rebalanced(if lost { Rebalance::Lost } else { Rebalance::Revoke }));
         self.starts.notice(Notice::Revoked { partitions: names, drained, lost });
+        drop(word);
     }
 
     /// Commits what is due of these partitions, and waits for the answer. Without one the chain knows where to go on.

@@ -154,7 +154,7 @@ impl KafkaSource {
 
     /// Stops partitions whose topic is another one by now, given what the broker says.
     fn stop_changed(&self, standings: &HashMap<Arc<str>, Standing>) {
-        for (partition, _) in self.positions().assigned() {
+        for (partition, generation) in self.positions().generations() {
             let (topic, name) = (Arc::clone(&partition.topic), PartitionName::from(partition.as_ref()));
             let reason = match standings.get(&topic) {
                 None | Some(Standing::Unsure) => continue,
@@ -165,14 +165,17 @@ impl KafkaSource {
                 }
                 Some(Standing::Gone) => StopReason::TopicGone { topic },
             };
-            if self.positions().stop(&name) {
-                if matches!(reason, StopReason::TopicGone { .. }) {
+            let gone = matches!(reason, StopReason::TopicGone { .. });
+            let stop = || {
+                let stops = self.positions().is_current(&name, generation) && self.positions().stop(&name);
+                if stops && gone {
                     self.context().topic_gone(name.clone(), true);
-                } else {
-                    // Nothing of it is taken any more; pausing only spares the network. The client never forgets it.
-                    let _ = self.consumer.pause(&list_of([&name]));
                 }
-                self.context().starts.notice(Notice::Stopped(name, reason));
+                stops
+            };
+            if self.context().say_stopped(&name, reason, stop) && !gone {
+                // Nothing of it is taken any more; pausing only spares the network. The client never forgets it.
+                let _ = self.consumer.pause(&list_of([&name]));
             }
         }
     }
@@ -251,12 +254,15 @@ impl Source for KafkaSource {
         let found = reading.found;
         let pieces = self.with_positions(lane, found.pieces);
         let starts = &self.context().starts;
-        let fetched = self.positions().take(turn, pieces, |name, mut reason| {
+        let fetched = self.positions().take(turn, pieces, |name, generation, mut reason| {
             // What is gone is told by how much is there.
             if let StopReason::OffsetLost { log, .. } = &mut reason {
                 *log = Ends(self.consumer.as_ref(), Budget::new(LEARN)).bounds(&name).ok();
             }
-            starts.notice(Notice::Stopped(name, reason));
+            // Offsets of another topic of this name are lost, too, and that is told by this.
+            let _ = self.ask_ids(&BTreeSet::from([Arc::clone(&name.topic)]));
+            // All of that took its time: it may be stopped for a better reason, or be another's.
+            self.context().say_stopped(&name, reason, || self.positions().is_current(&name, generation));
         });
         for (name, words) in found.shaken {
             starts.notice(Notice::Client(format!("{name} begins anew after: {words}")));

@@ -1,10 +1,6 @@
 //! Where partitions begin that the group has given: what brokers say of them, held against the database.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::Instant,
-};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use rdkafka::{
     Offset,
