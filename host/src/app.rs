@@ -1,10 +1,12 @@
 //! The application: a validated configuration becomes consumers that run, each failing alone. The binary, the demo and
 //! the tests only start it, look at it and drain it.
 
+mod accept;
 mod admission;
 mod control;
 mod gates;
 mod launch;
+mod orders;
 mod reconfigure;
 mod reload;
 mod shade;
@@ -12,19 +14,20 @@ mod start_error;
 mod step;
 mod watch;
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 pub use control::{Control, Disobeyed, Order};
 use control::{Stage, Steering};
 use launch::Launch;
+use orders::Orders;
 pub use start_error::{Fault, StartError};
-use tokio::{
-    sync::{Notify, watch as channel},
-    task::JoinHandle,
-};
+use tokio::{sync::watch as channel, task::JoinHandle};
 
 use crate::{
     config,
@@ -49,6 +52,8 @@ struct Inner {
     plugins: Arc<PluginLoader>,
     acceptances: Arc<Mutex<Vec<Acceptance>>>,
     slots: Mutex<Vec<Slot>>,
+    /// What the configuration was read from, or looked for, the last time.
+    files: Mutex<Vec<PathBuf>>,
     /// One at a time.
     reconfiguring: tokio::sync::Mutex<()>,
     control: Control,
@@ -103,6 +108,7 @@ impl App {
             plugins,
             acceptances: Arc::new(Mutex::new(accepted)),
             slots: Mutex::default(),
+            files: Mutex::new(config.files.clone()),
             reconfiguring: tokio::sync::Mutex::default(),
             control: Control::default(),
             health: Health::default(),
@@ -179,7 +185,7 @@ impl App {
     pub async fn reload(&self) {
         self.inner.read_again().await;
         for launch in self.inner.launches() {
-            launch.told.notify_one();
+            launch.orders.look();
         }
     }
 
@@ -222,8 +228,8 @@ impl Inner {
             fault: Mutex::default(),
             acceptances: Arc::clone(&self.acceptances),
             compiled: tokio::sync::Mutex::default(),
-            told: Arc::new(Notify::new()),
-            wanted: Mutex::default(),
+            accepting: Mutex::default(),
+            orders: Orders::default(),
             shadow: Arc::default(),
             reloading: tokio::sync::Mutex::default(),
             drain: channel::channel(false).0,

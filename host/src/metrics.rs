@@ -7,7 +7,11 @@
 mod consumer;
 mod words;
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 pub use consumer::{ConsumerMetrics, Effects};
 
@@ -74,7 +78,12 @@ pub struct Metrics {
     running: Gauges,
     paused: Gauges,
     progress: Gauges,
+    /// Labels that came with what happened, by consumer.
+    later: Mutex<BTreeMap<String, Later>>,
 }
+
+/// Sets of labels that no list in this code has.
+type Later = Arc<Mutex<BTreeSet<Labels>>>;
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -194,6 +203,7 @@ impl Metrics {
             running,
             paused,
             progress,
+            later: Mutex::default(),
         }
     }
 
@@ -216,11 +226,12 @@ impl Metrics {
     pub fn outcomes(&self, consumer: &str) -> Outcomes {
         let of = |outcome: &'static str| {
             let labels = vec![("consumer", consumer.to_owned()), ("outcome", outcome.to_owned())];
-            (outcome, self.records.get_or_create_owned(&labels).get())
+            // Whoever only asks makes no series.
+            (outcome, self.records.get(&labels).map_or(0, |counter| counter.get()))
         };
-        let progress = self.progress.get_or_create_owned(&vec![("consumer", consumer.to_owned())]).get();
+        let progress = self.progress.get(&vec![("consumer", consumer.to_owned())]).map_or(0, |gauge| gauge.get());
         Outcomes {
-            counts: ["applied", "duplicate", "skipped", "dead", "too_old"].map(of),
+            counts: OUTCOMES.map(of),
             last_progress: (progress > 0).then(|| jiff::Timestamp::from_second(progress).ok()).flatten(),
         }
     }
@@ -247,7 +258,9 @@ impl Metrics {
         for cause in RetryCause::ALL {
             self.retries.get_or_create_owned(&with("cause", cause.label()));
         }
+        let later = Arc::clone(locked(&self.later).entry(name.to_string()).or_default());
         ConsumerMetrics {
+            later,
             labels: of(name),
             applied: outcome("applied"),
             duplicate: outcome("duplicate"),
@@ -287,7 +300,74 @@ impl Metrics {
             progress: gauge(&self.progress),
         }
     }
+
+    /// A consumer is none of this process any more: its series go, so that nobody is alerted about it for ever.
+    pub fn forget(&self, name: &ConsumerName) {
+        let of = vec![("consumer", name.to_string())];
+        let with = |key: &'static str, words: &[&str]| {
+            let one = |word: &&str| [of.clone(), vec![(key, (*word).to_owned())]].concat();
+            words.iter().map(one).collect::<Vec<Labels>>()
+        };
+        let later = locked(&self.later).remove(&name.to_string());
+        let later: Vec<Labels> = later.map(|later| locked(&later).iter().cloned().collect()).unwrap_or_default();
+        let labels = [
+            vec![of.clone()],
+            with("outcome", &OUTCOMES),
+            with("kind", &["assign", "revoke", "lost"]),
+            with("result", &ShadowResult::ALL.map(ShadowResult::label)),
+            with("result", &Reloaded::ALL.map(Reloaded::label)),
+            with("cause", &RetryCause::ALL.map(RetryCause::label)),
+            later,
+        ];
+        // Which metric has which labels is no matter: those that it has not are not there to be removed.
+        for labels in labels.iter().flatten() {
+            for family in self.counters() {
+                family.remove(labels);
+            }
+            for family in [&self.lag, &self.assigned, &self.stopped, &self.running, &self.paused, &self.progress] {
+                family.remove(labels);
+            }
+            for family in [&self.batch_records, &self.batch_seconds, &self.plugin_seconds] {
+                family.remove(labels);
+            }
+        }
+    }
+
+    /// Those with a consumer among their labels.
+    fn counters(&self) -> [&Counters; 22] {
+        [
+            &self.records,
+            &self.ledger_inserts,
+            &self.duplicate_skips,
+            &self.unique_conflicts,
+            &self.payload_conflicts,
+            &self.attempts_left_out,
+            &self.dead_letters,
+            &self.too_old,
+            &self.stale,
+            &self.refused,
+            &self.same_state,
+            &self.missing,
+            &self.plugin_failures,
+            &self.retries,
+            &self.fenced,
+            &self.breaker,
+            &self.rebalances,
+            &self.commit_failures,
+            &self.client_events,
+            &self.reloads,
+            &self.shadow,
+            &self.config_reloads,
+        ]
+    }
 }
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What becomes of an input.
+const OUTCOMES: [&str; 5] = ["applied", "duplicate", "skipped", "dead", "too_old"];
 
 fn counter(registry: &mut Registry, name: &str, help: &str) -> Counters {
     let family = Counters::default();
@@ -341,7 +421,13 @@ mod tests {
         let text = blocks.concat().join("\n");
         // When a name changes on purpose, dashboards and alerts change with it.
         assert_eq!(text.trim(), include_str!("metrics.snapshot.txt").trim(), "\n{text}\n");
-        consumer.revoked(&[name]);
+        consumer.revoked(std::slice::from_ref(&name));
         assert!(!metrics.text().contains("lag_records{"), "a partition that went away is not shown for ever");
+        consumer.lag(&name, 7);
+        drop(metrics.consumer(&ConsumerName::new("other").unwrap()));
+        metrics.forget(&ConsumerName::new("c").unwrap());
+        assert_eq!(metrics.outcomes("c").counts[0].1, 0);
+        let text = metrics.text();
+        assert!(!text.contains("consumer=\"c\"") && text.contains("consumer=\"other\""), "{text}");
     }
 }

@@ -72,6 +72,7 @@ pub async fn run(url: &str, until: i64, when: Option<Break>) {
         name: name.clone(),
         group: "doomed".into(),
         key_version: 1,
+        declared: 1,
         plugin_digest: [0; 32],
         started_from: serde_json::json!({}),
     };

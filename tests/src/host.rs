@@ -15,6 +15,7 @@ use tidegate::fail_point::{self, Action, FailPoint};
 
 use crate::{
     broker::Broker,
+    builds::replace,
     http,
     services::{DeadMan, checkout, free_port, signal},
     wait,
@@ -54,6 +55,8 @@ pub struct Setup {
     pub kafka: Vec<(String, String)>,
     /// `[health]`.
     pub health: Vec<(String, String)>,
+    /// Whether nothing but a signal, or a word over HTTP, has it look at its files again.
+    pub unwatched: bool,
     /// The `[[consumer]]` tables and what else there is, as TOML.
     pub rest: String,
 }
@@ -73,6 +76,7 @@ impl Setup {
             database: Vec::new(),
             health: Vec::new(),
             kafka: kafka.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
+            unwatched: false,
             rest: rest.into(),
         }
     }
@@ -82,6 +86,13 @@ impl Setup {
     pub fn with_token(mut self, token: &str) -> Self {
         // What comes first still belongs to [http].
         self.rest = format!("token = \"{token}\"\n{}", self.rest);
+        self
+    }
+
+    /// The same, looking at its files only where it is told.
+    #[must_use]
+    pub fn unwatched(mut self) -> Self {
+        self.unwatched = true;
         self
     }
 
@@ -127,7 +138,8 @@ impl Setup {
             }
         }
         // Compiled once for all hosts of all tests, not each time that one starts.
-        let _ = write!(text, "\n[plugins]\ncache = {}\n", quote(&plugin_cache().display().to_string()));
+        let (cache, watch) = (quote(&plugin_cache().display().to_string()), !self.unwatched);
+        let _ = write!(text, "\n[plugins]\ncache = {cache}\nwatch = {watch}\n");
         let _ = write!(text, "\n[http]\nlisten = \"127.0.0.1:{port}\"\n\n{}", self.rest);
         text
     }
@@ -344,6 +356,20 @@ impl HostProcess {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its configuration's file.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("tidegate.toml")
+    }
+
+    /// Writes its configuration's file anew, in one step. Nobody tells it.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn configure(&self, setup: &Setup) {
+        replace(&self.config(), setup.toml(self.port).as_bytes());
     }
 
     /// Sends it a signal, such as `HUP`.

@@ -9,8 +9,9 @@ use super::{StartError, gates::blocking, locked};
 use crate::{
     identity::ConsumerName,
     key_gate::{self, Acceptance, KeyFault, Refusal},
-    plugin::{EvaluateContext, Plugin},
-    store::{KeyChange, KeySample, KeyState, Store},
+    pipeline::LARGEST_SAMPLE,
+    plugin::{EvaluateContext, Plugin, identities},
+    store::{KEY_SAMPLES, KeyChange, KeySample, KeyState, Store},
 };
 
 /// What was found.
@@ -19,6 +20,12 @@ pub(super) struct Admitted {
     pub(super) key_version: i32,
     /// How many samples the database has.
     pub(super) samples: usize,
+    /// How many inputs its keys were held against; `None` = at its first start there are no keys but its own.
+    pub(super) compared: Option<usize>,
+    /// What a person should know.
+    pub(super) warning: Option<String>,
+    /// Whether it passes by an operator's word alone.
+    pub(super) by_a_word: bool,
 }
 
 /// Who asks.
@@ -32,6 +39,12 @@ pub(super) struct Gate<'a> {
     pub(super) only_looks: bool,
     /// Inputs of the last minutes with their keys, whether or not the database keeps any.
     pub(super) recent: Vec<KeySample>,
+    /// Applied inputs of this process that were too large to be among them.
+    pub(super) left_out: usize,
+    /// Whether the database may keep inputs.
+    pub(super) keeps: bool,
+    /// Whether the plugin, or its settings, are known to be others than those that rule.
+    pub(super) other_rules: bool,
 }
 
 impl Gate<'_> {
@@ -46,7 +59,8 @@ impl Gate<'_> {
     ) -> Result<Admitted, StartError> {
         let Some(mut state) = self.store.key_state(self.consumer).await? else {
             // The first start ever: its keys are the ledger's.
-            return Ok(Admitted { key_version: plugin.description().key_version, samples: 0 });
+            let key_version = plugin.description().key_version;
+            return Ok(Admitted { key_version, samples: 0, compared: None, warning: None, by_a_word: false });
         };
         let (key_version, samples) = (state.row.key_version, state.samples.len());
         state.samples.extend(self.recent.iter().cloned());
@@ -55,29 +69,40 @@ impl Gate<'_> {
             let (plugin, context, state) = asked;
             // Invariant 4, before anything is held against the ledger.
             let inputs = key_gate::inputs(&state.samples);
-            let held = key_gate::hold(plugin.as_ref(), &inputs, &context)?;
+            let keys = identities(plugin.as_ref(), &inputs, &context)?;
+            let held = key_gate::hold(plugin.as_ref(), &inputs, &keys, &context)?;
             held.map_err(|moved| moved.of(plugin.as_ref()))?;
-            key_gate::compare(plugin.as_ref(), &state.samples, &context)
+            Ok(key_gate::compare(&state.samples, keys))
         })
         .await?;
         let fault = match key_gate::judge(plugin.as_ref(), &state, &comparison) {
             Ok(()) => {
-                let name = self.consumer;
-                tracing::info!(consumer = %name, samples, lost = comparison.lost, "the plugin's keys fit");
+                let (name, compared) = (self.consumer, comparison.compared);
+                tracing::info!(consumer = %name, compared, lost = comparison.lost, "the plugin's keys fit");
                 self.forget_words(plugin);
-                return Ok(Admitted { key_version, samples });
+                // The very plugin that made the ledger's keys needs no proof.
+                let other = self.other_rules || state.row.plugin_digest != plugin.digest();
+                let unproven = compared == 0 && other;
+                let warning = unproven.then(|| self.unproven());
+                if let Some(warning) = &warning {
+                    tracing::warn!(consumer = %name, "{warning}");
+                }
+                return Ok(Admitted { key_version, samples, compared: Some(compared), warning, by_a_word: false });
             }
             Err(fault) => fault,
         };
-        match self.word_for(plugin, &fault) {
-            Some(_) if self.only_looks => Ok(Admitted { key_version, samples }),
+        match self.word_for(plugin) {
+            Some(_) if self.only_looks => {
+                let compared = Some(comparison.compared);
+                Ok(Admitted { key_version, samples, compared, warning: None, by_a_word: true })
+            }
             Some(word) => {
                 let change = KeyChange {
                     consumer: self.consumer.clone(),
                     from_version: key_version,
                     declared: plugin.description().key_version,
                     plugin_digest: plugin.digest(),
-                    samples: comparison.rekeyed.clone(),
+                    samples: self.kept(comparison.rekeyed.clone()),
                     compared: comparison.compared,
                     changed: comparison.changed,
                     by: word.by.clone(),
@@ -86,6 +111,25 @@ impl Gate<'_> {
             }
             None => Err(StartError::Keys(Box::new(self.refusal(plugin, &state, fault)))),
         }
+    }
+
+    /// Of these samples those that the database may have.
+    fn kept(&self, mut samples: Vec<KeySample>) -> Vec<KeySample> {
+        samples.truncate(if self.keeps { KEY_SAMPLES.unsigned_abs() as usize } else { 0 });
+        samples
+    }
+
+    /// That a plugin has passed without being asked anything.
+    fn unproven(&self) -> String {
+        let mut text =
+            "the plugin's keys were held against no input: none is kept; if they are other keys than those of \
+                        the ledger, what comes again is applied again"
+                .to_owned();
+        if self.left_out > 0 {
+            let (left_out, most) = (self.left_out, LARGEST_SAMPLE >> 10);
+            text.push_str(&format!(" ({left_out} applied inputs of more than {most} KiB were too large to be kept)"));
+        }
+        text
     }
 
     /// An operator's words on a plugin that needs none are used up: they must not be good for one that comes later.
@@ -99,11 +143,10 @@ impl Gate<'_> {
         }
     }
 
-    /// An operator's word on this plugin. A plugin that cannot make up its mind is never accepted.
-    fn word_for(&self, plugin: &Arc<dyn Plugin>, fault: &KeyFault) -> Option<Acceptance> {
-        let stable = !matches!(fault, KeyFault::Unstable { .. });
+    /// An operator's word on this plugin.
+    fn word_for(&self, plugin: &Arc<dyn Plugin>) -> Option<Acceptance> {
         let words = locked(self.acceptances?);
-        words.iter().find(|word| stable && word.covers(self.consumer, &plugin.digest())).cloned()
+        words.iter().find(|word| word.covers(self.consumer, &plugin.digest())).cloned()
     }
 
     async fn accept(&self, change: &KeyChange, fault: &KeyFault, word: &Acceptance) -> Result<Admitted, StartError> {
@@ -122,7 +165,8 @@ impl Gate<'_> {
             consumer = %self.consumer, by = %change.by, from = change.from_version, to = key_version,
             "other keys are accepted, whoever runs under the old ones commits nothing from here on: {fault}"
         );
-        Ok(Admitted { key_version, samples: change.samples.len() })
+        let (samples, compared) = (change.samples.len(), Some(change.compared));
+        Ok(Admitted { key_version, samples, compared, warning: None, by_a_word: true })
     }
 
     fn refusal(&self, plugin: &Arc<dyn Plugin>, state: &KeyState, fault: KeyFault) -> Refusal {

@@ -4,9 +4,11 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
 
-use super::launch::Launch;
-
-use crate::{health::ConsumerHealth, identity::ConsumerName, metrics::ConsumerMetrics, pipeline::ShadowReport};
+use super::{accept::Accepting, launch::Launch, locked};
+use crate::{
+    health::ConsumerHealth, identity::ConsumerName, key_gate::Acceptance, metrics::ConsumerMetrics,
+    pipeline::ShadowReport,
+};
 
 /// Where a consumer's task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,9 @@ pub enum Disobeyed {
     /// There is nothing to promote or drop.
     #[error("consumer {0} has no shadow: give it [consumer.shadow] and have the configuration read again")]
     NoShadow(ConsumerName),
+    /// A word on some plugin or other would be good for one that nobody has seen.
+    #[error("a change of keys is accepted for one plugin alone: give all 64 hexadecimal digits of its SHA-256")]
+    NoDigest,
     /// What does not run takes no records anyway.
     #[error("consumer {0} does not run: mend what stopped it and POST /v1/consumers/{0}/restart")]
     NotRunning(ConsumerName),
@@ -107,11 +112,7 @@ impl Control {
     /// # Errors
     /// Where there is no such consumer, or it is in no state for it.
     pub fn order(&self, consumer: &str, order: Order) -> Result<(), Disobeyed> {
-        let consumers = self.consumers.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(steering) = consumers.iter().find(|steering| steering.name.as_str() == consumer) else {
-            let names: Vec<&str> = consumers.iter().map(|steering| steering.name.as_str()).collect();
-            return Err(Disobeyed::Unknown(names.join(", ")));
-        };
+        let steering = self.steering(consumer)?;
         match order {
             Order::Restart => steering.restart(),
             Order::Pause => steering.pause(true),
@@ -120,6 +121,26 @@ impl Control {
             Order::Promote => steering.shadow(Launch::promote),
             Order::DropShadow => steering.shadow(Launch::drop_shadow),
         }
+    }
+
+    /// Lets a consumer take the plugin of this digest (all 64 hexadecimal digits), though it gives other keys, if that is
+    /// what is found where its plugin should be. One that runs finishes what is at hand and starts again; one that has
+    /// stopped starts. `by` says who wants it, for the record.
+    ///
+    /// # Errors
+    /// Where there is no such consumer, or it is in no state for it, or that is no digest.
+    pub fn accept_key_change(&self, consumer: &str, sha256: &str, by: &str) -> Result<(), Disobeyed> {
+        let steering = self.steering(consumer)?;
+        let word = Acceptance::exact(&steering.name, sha256, by).ok_or(Disobeyed::NoDigest)?;
+        steering.accept(word)
+    }
+
+    fn steering(&self, consumer: &str) -> Result<Steering, Disobeyed> {
+        let consumers = self.consumers.read().unwrap_or_else(PoisonError::into_inner);
+        consumers.iter().find(|steering| steering.name.as_str() == consumer).cloned().ok_or_else(|| {
+            let names: Vec<&str> = consumers.iter().map(|steering| steering.name.as_str()).collect();
+            Disobeyed::Unknown(names.join(", "))
+        })
     }
 }
 
@@ -154,7 +175,26 @@ impl Steering {
     fn reload(&self) -> Result<(), Disobeyed> {
         self.running()?;
         if let Some(launch) = self.launch.upgrade() {
-            launch.told.notify_one();
+            launch.orders.look();
+        }
+        Ok(())
+    }
+
+    fn accept(&self, word: Acceptance) -> Result<(), Disobeyed> {
+        let not_running = || Disobeyed::NotRunning(self.name.clone());
+        let launch = self.launch.upgrade().ok_or_else(not_running)?;
+        let stage = *self.stage.borrow();
+        match stage {
+            Stage::Running => launch.orders.accept(word),
+            Stage::Stopped => {
+                let recent = launch.running().map(|consumer| consumer.recent_samples()).unwrap_or_default();
+                *locked(&launch.accepting) = Some(Arc::new(Accepting::new(word, recent)));
+                if let Err(refusal) = self.restart() {
+                    *locked(&launch.accepting) = None;
+                    return Err(refusal);
+                }
+            }
+            Stage::Done => return Err(not_running()),
         }
         Ok(())
     }

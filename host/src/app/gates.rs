@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::{
     StartError,
+    accept::Accepting,
     admission::{Admitted, Gate},
     launch::Launch,
+    locked,
 };
 use crate::{
     config,
@@ -14,7 +16,7 @@ use crate::{
     panics,
     pipeline::{Consumer, Rules},
     plugin::{Description, EvaluateContext, Plugin, PluginError, cases},
-    store::{Applier, Policy, Store},
+    store::{Applier, Policy, Registration, Store},
 };
 
 /// What rules are wanted for.
@@ -27,6 +29,8 @@ pub(super) enum Asks<'a> {
     /// To rule this consumer from its next batch on. Its recent inputs are looked at as well, and no change of keys is
     /// accepted, since its lanes are not drained.
     Reload(&'a Consumer),
+    /// To know beforehand whether it could rule in place of this consumer's plugin, once that has ended, with this word.
+    OtherKeys(&'a Consumer, &'a Accepting),
 }
 
 impl Launch {
@@ -77,8 +81,14 @@ impl Launch {
         asks: Asks<'_>,
     ) -> Result<(Rules, Admitted), StartError> {
         let running = match asks {
-            Asks::Reload(consumer) => Some(consumer),
+            Asks::Reload(consumer) | Asks::OtherKeys(consumer, _) => Some(consumer),
             Asks::Start | Asks::Beforehand => None,
+        };
+        let accepting = locked(&self.accepting).clone();
+        let accepting = match asks {
+            Asks::Start => accepting.as_deref(),
+            Asks::OtherKeys(_, accepting) => Some(accepting),
+            Asks::Beforehand | Asks::Reload(_) => None,
         };
         self.golden_cases(settings, plugin.digest()).await?;
         let context = EvaluateContext::of(settings);
@@ -86,9 +96,23 @@ impl Launch {
             store,
             consumer: &settings.name,
             config_file: self.config.file.as_deref(),
-            acceptances: running.is_none().then_some(&*self.acceptances),
-            only_looks: matches!(asks, Asks::Beforehand),
-            recent: running.map(Consumer::recent_samples).unwrap_or_default(),
+            acceptances: match asks {
+                Asks::Reload(_) => None,
+                Asks::Start | Asks::Beforehand | Asks::OtherKeys(..) => {
+                    Some(accepting.map_or(&*self.acceptances, |accepting| &accepting.words))
+                }
+            },
+            only_looks: matches!(asks, Asks::Beforehand | Asks::OtherKeys(..)),
+            recent: match (running, accepting) {
+                (Some(consumer), _) => consumer.recent_samples(),
+                (None, accepting) => accepting.map(|accepting| accepting.recent.clone()).unwrap_or_default(),
+            },
+            left_out: running.map_or(0, Consumer::samples_left_out),
+            keeps: settings.key_samples,
+            other_rules: running.is_some_and(|consumer| {
+                let rules = consumer.rules();
+                rules.plugin.digest() != plugin.digest() || !rules.settings.rules_alike(settings)
+            }),
         };
         let admitted = gate.admit(&plugin, &context).await?;
         let policy = Policy { older_than_retention: settings.ledger.older_than_retention, ..Policy::default() };
@@ -96,7 +120,16 @@ impl Launch {
             Some(consumer) => consumer.rules().applier.succeeded_by(targets.into(), policy),
             None => Applier::new(settings.name.clone(), targets.into(), policy),
         };
-        Ok((Rules { applier, plugin, context, key_version: admitted.key_version }, admitted))
+        let registration = Registration {
+            name: settings.name.clone(),
+            group: settings.group.clone(),
+            key_version: admitted.key_version,
+            declared: plugin.description().key_version,
+            plugin_digest: plugin.digest(),
+            started_from: serde_json::json!({ "start": start_text(settings.start) }),
+        };
+        let (settings, key_version) = (Arc::clone(settings), admitted.key_version);
+        Ok((Rules { applier, plugin, context, key_version, settings, registration }, admitted))
     }
 }
 
@@ -129,6 +162,14 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PluginError> + Send + 'static,
 ) -> Result<T, PluginError> {
     panics::blocking(work, |message| PluginError::Host { message }).await
+}
+
+fn start_text(start: config::Start) -> String {
+    match start {
+        config::Start::Earliest => "earliest".to_owned(),
+        config::Start::Latest => "latest".to_owned(),
+        config::Start::Time(time_ms) => format!("{time_ms} ms since 1970"),
+    }
 }
 
 /// Holds every target against the catalog (R2.5), then against the consumer's others; all faults at once.

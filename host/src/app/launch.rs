@@ -6,14 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::{
     PluginLoader, StartError,
+    accept::Accepting,
     admission::Admitted,
     control::Stage,
     gates::Asks,
     locked,
+    orders::Orders,
     start_error::Fault,
     step::{Kind, step},
 };
@@ -47,7 +49,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub(super) struct Launch {
     /// Databases, clusters and the file's name; the consumers in it may be out of date.
     pub(super) config: Arc<config::Config>,
-    /// The consumer's own. Replaced by a reload.
+    /// The consumer's own, as they are wanted by now. What rules was made of may be others: [`crate::pipeline::Rules`].
     pub(super) settings: Mutex<Arc<config::Consumer>>,
     pub(super) plugins: Arc<PluginLoader>,
     pub(super) pool: Arc<ComputePool>,
@@ -61,15 +63,23 @@ pub(super) struct Launch {
     pub(super) acceptances: Arc<Mutex<Vec<Acceptance>>>,
     /// Compiled once, however often the start is tried.
     pub(super) compiled: tokio::sync::Mutex<Option<Arc<dyn crate::plugin::Plugin>>>,
-    /// Its file is to be looked at again.
-    pub(super) told: Arc<Notify>,
-    /// What the next reload is to take instead of the settings.
-    pub(super) wanted: Mutex<Option<Arc<config::Consumer>>>,
+    /// Other keys that the start which comes next may take.
+    pub(super) accepting: Mutex<Option<Arc<Accepting>>>,
+    /// What it was told to do about its rules.
+    pub(super) orders: Orders,
     /// A candidate that looks on.
     pub(super) shadow: Arc<ShadowSlot>,
     /// One reload at a time.
     pub(super) reloading: tokio::sync::Mutex<()>,
     pub(super) drain: watch::Sender<bool>,
+}
+
+/// How one run of a consumer has ended.
+struct Ended {
+    /// The settings that it ran, or was to start, under.
+    under: Arc<config::Consumer>,
+    /// An operator wants it to start at once.
+    again: bool,
 }
 
 /// The task is over, by whatever way.
@@ -102,10 +112,15 @@ impl Launch {
         let mut draining = self.drain.subscribe();
         let mut again = None;
         loop {
-            self.run_once(&mut draining).await;
+            let ended = self.run_once(&mut draining).await;
             if *draining.borrow() {
                 return;
             }
+            if ended.again {
+                self.forget().await;
+                continue;
+            }
+            *locked(&self.accepting) = None;
             if self.may_start_again(&mut again) {
                 tracing::warn!(consumer = %self.settings().name, "starts again by itself in {} s, but not twice in {} minutes", PAUSE_BEFORE.as_secs(), START_AGAIN.as_secs() / 60);
                 tokio::select! {
@@ -115,11 +130,21 @@ impl Launch {
                 self.forget().await;
                 continue;
             }
-            self.stage.send_replace(Stage::Stopped);
-            let mut ordered = self.stage.subscribe();
-            tokio::select! {
-                _ = ordered.wait_for(|stage| *stage == Stage::Running) => {}
-                () = drained(&mut draining) => return,
+            // Other settings that came while it failed under those of before want a start of their own; whoever brought
+            // them saw no stop.
+            let stops = |stage: &mut Stage| {
+                let stops = self.settings().rules_alike(&ended.under);
+                if stops {
+                    *stage = Stage::Stopped;
+                }
+                stops
+            };
+            if self.stage.send_if_modified(stops) {
+                let mut ordered = self.stage.subscribe();
+                tokio::select! {
+                    _ = ordered.wait_for(|stage| *stage == Stage::Running) => {}
+                    () = drained(&mut draining) => return,
+                }
             }
             self.forget().await;
         }
@@ -148,24 +173,30 @@ impl Launch {
     }
 
     /// Starts the consumer, however long it takes, and stays until it has ended.
-    async fn run_once(&self, draining: &mut watch::Receiver<bool>) {
+    async fn run_once(&self, draining: &mut watch::Receiver<bool>) -> Ended {
         let mut pause = Duration::from_millis(100);
         let mut told = Told::default();
         let consumer = loop {
+            let settings = self.settings();
+            let ended = || Ended { under: Arc::clone(&settings), again: false };
             let started = tokio::select! {
-                started = self.start() => started,
-                () = drained(draining) => return self.health.drained(),
+                started = self.start(&settings) => started,
+                () = drained(draining) => {
+                    self.health.drained();
+                    return ended();
+                }
             };
             let error = match started {
                 Ok(consumer) => break Arc::new(consumer),
                 Err(error) => error,
             };
-            let settings = self.settings();
             let name = &settings.name;
             if error.class() != Class::Transient {
                 tracing::error!(consumer = %name, "does not start: {error}");
                 *locked(&self.fault) = Some(error.fault());
-                return self.health.stopped(error.to_string());
+                self.accepted_or_not(Err(&error));
+                self.health.stopped(error.to_string());
+                return ended();
             }
             if told.is_news(Instant::now(), &error.trouble()) {
                 tracing::warn!(consumer = %name, "cannot start yet: {error}");
@@ -177,18 +208,32 @@ impl Launch {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 // The plugin's file has changed: what was compiled is of yesterday.
-                () = self.told.notified() => *self.compiled.lock().await = None,
-                () = drained(draining) => return self.health.drained(),
+                () = self.orders.look_wanted() => *self.compiled.lock().await = None,
+                () = drained(draining) => {
+                    self.health.drained();
+                    return ended();
+                }
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         };
         *locked(&self.consumer) = Some(Arc::clone(&consumer));
-        tokio::select! {
-            () = consumer.ended() => *locked(&self.fault) = Some(Fault::Running),
-            () = drained(draining) => consumer.drain().await,
-            () = self.reload_when_told() => {}
-            () = self.tell_while_it_joins() => {}
-        }
+        self.accepted_or_not(Ok(consumer.rules().plugin.digest()));
+        let again = tokio::select! {
+            () = consumer.ended() => {
+                *locked(&self.fault) = Some(Fault::Running);
+                false
+            }
+            () = drained(draining) => {
+                consumer.drain().await;
+                false
+            }
+            () = self.follow_orders() => {
+                consumer.drain().await;
+                true
+            }
+            () = self.tell_while_it_joins() => false,
+        };
+        Ended { under: Arc::clone(&consumer.rules().settings), again }
     }
 
     /// Never resolves. A group takes in nobody while its coordinator is away, or another member holds up a rebalance.
@@ -203,41 +248,36 @@ impl Launch {
         }
     }
 
-    /// Never resolves.
-    async fn reload_when_told(&self) {
-        self.shade().await;
-        loop {
-            self.told.notified().await;
-            self.reload().await;
-        }
-    }
-
-    async fn start(&self) -> Result<Consumer, StartError> {
-        let settings = self.settings();
+    async fn start(&self, settings: &Arc<config::Consumer>) -> Result<Consumer, StartError> {
         let cluster = self.config.kafka.get(&settings.kafka);
         let cluster = cluster.ok_or_else(|| StartError::NoSuch {
             consumer: settings.name.clone(),
             table: "kafka",
             name: settings.kafka.clone(),
         })?;
-        let store = self.store(&settings)?;
+        let store = self.store(settings)?;
         let place = store.place();
-        let what = format!("loading plugin {}", settings.plugin.path.display());
-        let plugin = self.step(Kind::Work, what, self.compiled(&settings)).await?;
+        let accepted = locked(&self.accepting).as_ref().and_then(|accepting| accepting.plugin(settings));
+        let plugin = match accepted {
+            Some(plugin) => plugin,
+            None => {
+                let what = format!("loading plugin {}", settings.plugin.path.display());
+                self.step(Kind::Work, what, self.compiled(settings)).await?
+            }
+        };
         let what = format!("asking database {place} for schema, targets and rights");
-        let targets = self.targets(&settings, store.as_ref(), plugin.as_ref());
+        let targets = self.targets(settings, store.as_ref(), plugin.as_ref());
         let targets = self.step(Kind::Question, what, targets).await?;
         // Before cases and keys, which take CPU time: while the broker is away, a start is tried every few seconds.
         let what = format!("asking Kafka {} for the retention of its topics", check::servers(cluster));
         tracing::info!(consumer = %settings.name, "{what}");
-        self.step(Kind::Question, what, self.ask_for_topics(&settings, cluster)).await?;
+        self.step(Kind::Question, what, self.ask_for_topics(settings, cluster)).await?;
         let what = format!("holding the plugin against its cases and the keys in database {place}");
-        let rules = self.rules(&settings, store.as_ref(), plugin, targets, Asks::Start);
+        let rules = self.rules(settings, store.as_ref(), plugin, targets, Asks::Start);
         let (rules, admitted) = self.step(Kind::Work, what, rules).await?;
-        let registration = registration(&settings, &rules);
         let what = format!("registering in database {place}");
-        self.step(Kind::Question, what, self.register(store.as_ref(), &registration)).await?;
-        let Admitted { samples, .. } = admitted;
+        self.step(Kind::Question, what, self.register(store.as_ref(), &rules.registration)).await?;
+        let Admitted { samples, compared, warning, .. } = admitted;
         if !settings.key_samples {
             // They have served once more; whoever keeps none must not keep the old ones.
             if samples > 0 {
@@ -249,10 +289,9 @@ impl Launch {
                 "key_samples = false: a later plugin that gives other keys is found by a reload only, or where it declares it"
             );
         }
-        self.health.runs(PluginReport::of(rules.plugin.as_ref()));
+        self.health.runs(PluginReport::of(rules.plugin.as_ref(), compared, warning));
         let parts = Parts {
             name: settings.name.clone(),
-            registration,
             config_file: self.config.file.clone().map(Arc::new),
             start: settings.start,
             lanes: settings.lanes,
@@ -337,22 +376,4 @@ impl Launch {
 /// Resolves once the consumer is to drain, or is gone.
 async fn drained(draining: &mut watch::Receiver<bool>) {
     let _ = draining.wait_for(|drain| *drain).await;
-}
-
-pub(super) fn registration(settings: &config::Consumer, rules: &crate::pipeline::Rules) -> Registration {
-    Registration {
-        name: settings.name.clone(),
-        group: settings.group.clone(),
-        key_version: rules.key_version,
-        plugin_digest: rules.plugin.digest(),
-        started_from: serde_json::json!({ "start": start_text(settings.start) }),
-    }
-}
-
-fn start_text(start: config::Start) -> String {
-    match start {
-        config::Start::Earliest => "earliest".to_owned(),
-        config::Start::Latest => "latest".to_owned(),
-        config::Start::Time(time_ms) => format!("{time_ms} ms since 1970"),
-    }
 }

@@ -1,8 +1,13 @@
 //! The configuration file, read again while the consumers run: all that changed in it is taken, or nothing.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use super::{Inner, StartError, control::Stage, launch::Launch};
+use super::{
+    Inner, Made, StartError,
+    control::Stage,
+    launch::Launch,
+    reload::{Candidate, Found},
+};
 use crate::{config, health::ReloadReport, identity::ConsumerName, metrics::Reloaded};
 
 /// What is to be done to come from one configuration to another.
@@ -32,6 +37,9 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
     whole(base.http != new.http, "[http]", "it listens already");
     whole(base.health != new.health, "[health]", "consumers are watched by it");
     whole(base.log != new.log, "[log]", "the log is open");
+    for (file, (key, _)) in changed_links(base, new) {
+        whole(true, key, &format!("{} is read at a start, and has changed", file.display()));
+    }
     let plugins = |config: &config::Config| (config.plugin_cache.clone(), config.watch_plugins);
     whole(plugins(base) != plugins(new), "[plugins]", "the plugin engine runs with it");
 
@@ -52,6 +60,17 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
     let gone = |settings: &&Arc<config::Consumer>| !new.consumers.iter().any(|c| c.name == settings.name);
     plan.removed = running.iter().filter(gone).map(|settings| settings.name.clone()).collect();
     if restarts.is_empty() { Ok(plan) } else { Err(restarts) }
+}
+
+/// Files that both name, and whose content is another.
+fn changed_links<'a>(
+    base: &'a config::Config,
+    new: &'a config::Config,
+) -> impl Iterator<Item = (&'a PathBuf, &'a (String, Option<[u8; 32]>))> {
+    let another = |(file, (_, digest)): &(&PathBuf, &(String, Option<[u8; 32]>))| {
+        base.linked.get(*file).is_some_and(|(_, before)| before != digest)
+    };
+    new.linked.iter().filter(another)
 }
 
 /// The keys of a consumer that differ and cannot change while it runs.
@@ -78,15 +97,32 @@ impl Inner {
     /// Reads the file that the configuration came from, and takes it, all or nothing. `None` where it came from none.
     pub(super) async fn read_again(&self) -> Option<Reloaded> {
         let file = self.config.file.clone()?;
-        let read = move || config::load(&file).map_err(|error| error.to_string());
-        Some(self.reconfigure(crate::panics::blocking(read, |died| died).await).await)
+        let read = move || {
+            let (files, read) = config::load_with_files(&file);
+            Ok((files, read.map(|loaded| loaded.config).map_err(|error| error.to_string())))
+        };
+        let new = match crate::panics::blocking(read, |died| died).await {
+            Ok((files, new)) => {
+                // What is refused is looked at as well: it is where the mistake will be put right.
+                *super::locked(&self.files) = files;
+                new
+            }
+            Err(died) => Err(died),
+        };
+        Some(self.reconfigure(new).await)
     }
 
     /// Takes another configuration, all or nothing, and says what became of it.
     pub(super) async fn reconfigure(&self, new: Result<config::Config, String>) -> Reloaded {
         let _one = self.reconfiguring.lock().await;
         let done = match new {
-            Ok(new) => self.take_all(&new).await,
+            Ok(new) => {
+                let mut made = Vec::new();
+                let done = self.take_all(&new, &mut made).await;
+                // What was made for a configuration that is refused leaves nothing behind.
+                made.iter().for_each(|one: &Made| self.metrics.forget(&one.steering.name));
+                done
+            }
             Err(why) => Err((Reloaded::Refused, why)),
         };
         let (result, why) = match done {
@@ -102,49 +138,46 @@ impl Inner {
         result
     }
 
-    async fn take_all(&self, new: &config::Config) -> Result<Reloaded, (Reloaded, String)> {
+    /// `made`: the consumers that are new and do not run.
+    async fn take_all(&self, new: &config::Config, made: &mut Vec<Made>) -> Result<Reloaded, (Reloaded, String)> {
         let launches = self.launches();
-        let running: Vec<_> = launches.iter().map(|launch| launch.settings()).collect();
-        let plan = plan(&self.config, &running, new).map_err(|restarts| {
+        // No reload of a plugin's comes in between: neither what runs nor what is wanted changes under the comparison, but
+        // that an operator may drop a shadow.
+        let mut held = Vec::new();
+        for launch in &launches {
+            held.push(launch.reloading.lock().await);
+        }
+        let before: Vec<_> = launches.iter().map(|launch| launch.settings()).collect();
+        let plan = plan(&self.config, &before, new).map_err(|restarts| {
             (Reloaded::Refused, format!("it takes a restart of the process: {}", restarts.join("; ")))
         })?;
         if plan == Plan::default() {
             return Ok(Reloaded::Unchanged);
         }
         let of = |name: &ConsumerName| launches.iter().find(|launch| launch.settings().name == *name);
-        let failed = |name: &ConsumerName, error: &StartError| {
-            (super::reload::failed(error), format!("consumer {name}: {error}"))
-        };
-        // No reload of a plugin's comes in between.
-        let mut held = Vec::new();
-        for launch in &launches {
-            held.push(launch.reloading.lock().await);
-        }
-        let (mut candidates, mut idle) = (Vec::new(), Vec::new());
+        let (mut candidates, mut idle, mut shaded) = (Vec::new(), Vec::new(), Vec::new());
         for settings in &plan.changed {
             let Some(launch) = of(&settings.name) else { continue };
-            let settings = Arc::new(settings.clone());
+            let wanted = Arc::new(settings.clone());
             let runs = *launch.stage.borrow() == Stage::Running;
-            let candidate = if runs { launch.candidate(Arc::clone(&settings)).await } else { Ok(None) };
-            match candidate.map_err(|error| failed(&settings.name, &error))? {
-                Some(candidate) => candidates.push((launch, candidate)),
+            let found = if runs { launch.candidate(&wanted).await } else { Ok(Found::NotRunning) };
+            match found.map_err(|error| failed(&settings.name, &error))? {
+                Found::Other(candidate) => candidates.push((launch, *candidate)),
+                Found::Same => shaded.push(launch),
                 // What has stopped, or cannot start yet, may do so under other settings.
-                None => {
-                    launch.examine(&settings).await.map_err(|error| failed(&settings.name, &error))?;
-                    idle.push((launch, settings));
+                Found::NotRunning => {
+                    launch.examine(&wanted).await.map_err(|error| failed(&settings.name, &error))?;
+                    idle.push(launch);
                 }
             }
         }
-        let mut made = Vec::new();
         for settings in &plan.added {
             let one = self.make(settings).map_err(|error| failed(&settings.name, &error))?;
-            one.launch.examine(&one.launch.settings()).await.map_err(|error| failed(&settings.name, &error))?;
+            let launch = Arc::clone(&one.launch);
             made.push(one);
+            launch.examine(&launch.settings()).await.map_err(|error| failed(&settings.name, &error))?;
         }
-        for (launch, candidate) in &candidates {
-            let registered = launch.announce(candidate).await;
-            registered.map_err(|error| failed(&launch.settings().name, &error))?;
-        }
+        announce(&candidates).await?;
         // From here on nothing fails.
         for name in &plan.removed {
             if let Some(launch) = of(name) {
@@ -152,13 +185,23 @@ impl Inner {
                 self.remove(launch).await;
             }
         }
+        for settings in &plan.changed {
+            let before = before.iter().find(|before| before.name == settings.name);
+            if let (Some(launch), Some(before)) = (of(&settings.name), before) {
+                launch.is_to_be(before, settings.clone());
+            }
+        }
         for (launch, candidate) in candidates {
-            launch.enforce(candidate).await;
+            launch.enforce(candidate);
+            shaded.push(launch);
         }
-        for (launch, settings) in idle {
-            launch.start_with(settings).await;
+        for launch in shaded {
+            launch.shade().await;
         }
-        for one in made {
+        for launch in idle {
+            launch.start_anew().await;
+        }
+        for one in made.drain(..) {
             tracing::info!(consumer = %one.launch.settings().name, "is new in the configuration: starting it");
             self.spawn(one);
         }
@@ -173,7 +216,25 @@ impl Inner {
         super::locked(&self.slots).retain(|slot| !Arc::ptr_eq(&slot.launch, launch));
         self.health.remove(&name);
         self.control.remove(&name);
+        self.metrics.forget(&name);
     }
+}
+
+fn failed(name: &ConsumerName, error: &StartError) -> (Reloaded, String) {
+    (super::reload::failed(error), format!("consumer {name}: {error}"))
+}
+
+/// Says in the databases which plugins rule from now on; where one of them cannot be told, none has been.
+async fn announce(candidates: &[(&Arc<Launch>, Candidate)]) -> Result<(), (Reloaded, String)> {
+    for (number, (launch, candidate)) in candidates.iter().enumerate() {
+        if let Err(error) = launch.announce(candidate).await {
+            for (launch, candidate) in &candidates[..=number] {
+                launch.take_back(candidate).await;
+            }
+            return Err(failed(&launch.settings().name, &error));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,31 +2,45 @@
 
 use std::sync::Arc;
 
-use super::{launch::Launch, locked};
-use crate::{config, pipeline::Shadow, plugin::EvaluateContext};
+use super::{launch::Launch, locked, orders::Promotion};
+use crate::{config, pipeline::Shadow};
 
 impl Launch {
     /// Has the shadow be what the settings say. What goes wrong concerns the shadow alone.
     pub(super) async fn shade(&self) {
-        let settings = self.settings();
-        let Some(candidate) = settings.shadow.clone() else {
-            self.shadow.set(None);
-            return;
-        };
-        let name = settings.name.clone();
-        let shaded = Arc::new(config::Consumer { plugin: candidate, shadow: None, ..(*settings).clone() });
-        match self.load(&shaded).await {
-            Ok(plugin) if self.shadow.get().is_some_and(|shadow| shadow.digest() == plugin.digest()) => {}
-            Ok(plugin) => {
-                tracing::info!(consumer = %name, sha256 = %crate::key_gate::short(&plugin.digest()), "a shadow looks on");
-                match Shadow::new(plugin, EvaluateContext::of(&shaded), self.metrics.clone()) {
-                    Ok(shadow) => self.shadow.set(Some(Arc::new(shadow))),
-                    Err(error) => tracing::warn!(consumer = %name, "there is no shadow: it gets no thread: {error}"),
-                }
+        loop {
+            let settings = self.settings();
+            let shadow = self.shadow_of(&settings).await;
+            // An operator may have dropped it while it was compiled; under the lock nobody does.
+            let now = locked(&self.settings);
+            if Arc::ptr_eq(&now, &settings) {
+                return self.shadow.set(shadow);
             }
+        }
+    }
+
+    /// The shadow of these settings; the one that looks on already, where it is made of just that.
+    async fn shadow_of(&self, settings: &config::Consumer) -> Option<Arc<Shadow>> {
+        let plugin = settings.shadow.clone()?;
+        let name = &settings.name;
+        let shaded = Arc::new(config::Consumer { plugin, shadow: None, ..settings.clone() });
+        let plugin = match self.load(&shaded).await {
+            Ok(plugin) => plugin,
             Err(error) => {
                 tracing::warn!(consumer = %name, "there is no shadow: {error}");
-                self.shadow.set(None);
+                return None;
+            }
+        };
+        let there = self.shadow.get();
+        if there.as_ref().is_some_and(|shadow| shadow.is_made_of(&plugin.digest(), &shaded)) {
+            return there;
+        }
+        tracing::info!(consumer = %name, sha256 = %crate::key_gate::short(&plugin.digest()), "a shadow looks on");
+        match Shadow::new(plugin, shaded, self.metrics.clone()) {
+            Ok(shadow) => Some(Arc::new(shadow)),
+            Err(error) => {
+                tracing::warn!(consumer = %name, "there is no shadow: it gets no thread: {error}");
+                None
             }
         }
     }
@@ -34,10 +48,12 @@ impl Launch {
     /// The shadow's plugin becomes the consumer's, if it passes what every plugin has to pass. Until the file says so,
     /// too, a restart or another look at the file goes back. `false` where there is no shadow.
     pub(super) fn promote(&self) -> bool {
-        let settings = self.settings();
+        let settings = locked(&self.settings);
         let Some(plugin) = settings.shadow.clone() else { return false };
-        *locked(&self.wanted) = Some(Arc::new(config::Consumer { plugin, shadow: None, ..(*settings).clone() }));
-        self.told.notify_one();
+        // What an operator has seen, and not what lies there by then.
+        let digest = self.shadow.get().map(|shadow| shadow.digest());
+        drop(settings);
+        self.orders.promote(Promotion { plugin, digest });
         true
     }
 
@@ -48,7 +64,6 @@ impl Launch {
             return false;
         }
         *settings = Arc::new(config::Consumer { shadow: None, ..(**settings).clone() });
-        drop(settings);
         self.shadow.set(None);
         true
     }

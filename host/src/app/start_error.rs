@@ -72,6 +72,16 @@ pub enum StartError {
     /// The plugin answers golden cases otherwise than they say.
     #[error("{0}")]
     Cases(String),
+    /// Another plugin than an operator has chosen.
+    #[error("{wanted} is {chosen}, but {found} is what is found by now: nothing is changed")]
+    OtherPlugin {
+        /// What was chosen, in words.
+        wanted: &'static str,
+        /// Which that is.
+        chosen: String,
+        /// The digest of what is there.
+        found: String,
+    },
     /// The plugin's keys are not the ledger's.
     #[error("{0}")]
     Keys(Box<Refusal>),
@@ -105,6 +115,7 @@ impl StartError {
             Self::NoSuch { .. }
             | Self::Cases(_)
             | Self::Keys(_)
+            | Self::OtherPlugin { .. }
             | Self::Refused { .. }
             | Self::Rights { .. }
             | Self::Targets(_)

@@ -1,4 +1,4 @@
-//! Watches the configuration's file and the plugins'. By looking at them once a second, through whatever links lead there:
+//! Watches the files of the configuration and the plugins'. By looking at them once a second, through whatever links lead there:
 //! that sees an editor that renames, a mount of Kubernetes that turns a symbolic link round, and a network file system, and
 //! needs no service of the operating system's.
 
@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use super::Inner;
-use crate::config;
+use super::{Inner, locked};
+use crate::{config, plugin::distribution::signatures_beside};
 
 /// How often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -57,10 +57,17 @@ pub(super) async fn watch(app: Weak<Inner>) {
     let mut seen = Seen::default();
     loop {
         let Some(inner) = app.upgrade() else { return };
-        if let Some(file) = &inner.config.file
-            && seen.changed(file, stamp(file))
-        {
-            settle(file, &mut seen).await;
+        // A mount turns all of its files round at once: the configuration is read when none of them moves any more.
+        let configuration = locked(&inner.files).clone();
+        let mut read_again = false;
+        for file in &configuration {
+            if seen.changed(file, stamp(file)) {
+                tracing::info!(file = %file.display(), "a file of the configuration has changed");
+                settle(file, &mut seen).await;
+                read_again = true;
+            }
+        }
+        if read_again {
             inner.read_again().await;
         }
         let launches = inner.launches();
@@ -76,7 +83,7 @@ pub(super) async fn watch(app: Weak<Inner>) {
             let settings = launch.settings();
             for file in files(&settings).intersection(&changed) {
                 tracing::info!(consumer = %settings.name, file = %file.display(), "a plugin's file has changed");
-                launch.told.notify_one();
+                launch.orders.look();
             }
         }
         drop(inner);
@@ -84,9 +91,14 @@ pub(super) async fn watch(app: Weak<Inner>) {
     }
 }
 
-/// The files of a consumer's plugins.
+/// The files of a consumer's plugins, and their signatures, which may come later.
 fn files(settings: &config::Consumer) -> BTreeSet<PathBuf> {
-    [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten().map(|plugin| plugin.path.clone()).collect()
+    let plugins = [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten();
+    let of = |plugin: &config::Plugin| {
+        let signatures = (!plugin.signed_by.is_empty()).then(|| signatures_beside(&plugin.path));
+        [Some(plugin.path.clone()), signatures]
+    };
+    plugins.flat_map(of).flatten().collect()
 }
 
 /// Waits until a file is no longer written to, but not for ever: others are watched, too.

@@ -17,7 +17,7 @@ use crate::{
     config::{Config, Consumer},
     key_gate,
     merge::{ColumnType, FaultKind, Guard, TableName, Target, TargetFault, check_together, resolve},
-    plugin::EvaluateContext,
+    plugin::{EvaluateContext, identities},
     store::{self, SchemaState, Statement, Store, StoreError},
 };
 
@@ -179,11 +179,18 @@ async fn key_version(
     let about = consumer.name.as_str();
     let Some(state) = store.key_state(&consumer.name).await? else { return Ok(()) };
     let context = EvaluateContext::of(consumer);
-    match key_gate::compare(plugin.as_ref(), &state.samples, &context) {
-        Ok(comparison) => match key_gate::judge(plugin.as_ref(), &state, &comparison) {
-            Ok(()) => report.ok(about, "keys", format!("fit the {} kept samples", comparison.compared)),
-            Err(fault) => report.found(Danger::KeysChanged, about, "plugin", fault.to_string()),
-        },
+    let inputs = key_gate::inputs(&state.samples);
+    let asked = identities(plugin.as_ref(), &inputs, &context)
+        .and_then(|keys| Ok((key_gate::hold(plugin.as_ref(), &inputs, &keys, &context)?, keys)));
+    match asked {
+        Ok((Err(moved), _)) => report.found(Danger::PositionAsKey, about, "plugin", moved.to_string()),
+        Ok((Ok(()), keys)) => {
+            let comparison = key_gate::compare(&state.samples, keys);
+            match key_gate::judge(plugin.as_ref(), &state, &comparison) {
+                Ok(()) => report.ok(about, "keys", format!("fit the {} kept samples", comparison.compared)),
+                Err(fault) => report.found(Danger::KeysChanged, about, "plugin", fault.to_string()),
+            }
+        }
         Err(error) => {
             report.add(Mark::Error, about, "plugin", format!("it broke on the key samples: {error}"), None);
             report.unknown(Danger::KeysChanged);

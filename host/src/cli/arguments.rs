@@ -283,6 +283,10 @@ pub enum ConsumersCommand {
         /// Which
         #[arg(value_name = "NAME")]
         name: String,
+        /// Let it take the plugin of this digest (all 64 digits), though it gives other keys: it finishes what is at hand and
+        /// starts again under the next key version, which ends whoever runs under the old one
+        #[arg(long, value_name = "SHA256")]
+        accept_key_change: Option<String>,
     },
     /// Show what its shadow has found, as JSON
     Shadow {

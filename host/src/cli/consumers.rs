@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     Arguments, Exit,
     arguments::{ConsumersCommand, ConsumersOptions},
-    console::{answer, block_on, complain, configuration},
+    console::{answer, block_on, complain, configuration, who},
 };
 use crate::{
     config::Secret,
@@ -35,7 +35,11 @@ pub(super) fn run(arguments: &Arguments, options: &ConsumersOptions) -> Exit {
         Some(ConsumersCommand::Pause { name }) => (Method::POST, order(name, "pause")),
         Some(ConsumersCommand::Resume { name }) => (Method::POST, order(name, "resume")),
         Some(ConsumersCommand::Restart { name }) => (Method::POST, order(name, "restart")),
-        Some(ConsumersCommand::Reload { name }) => (Method::POST, order(name, "reload")),
+        Some(ConsumersCommand::Reload { name, accept_key_change: None }) => (Method::POST, order(name, "reload")),
+        Some(ConsumersCommand::Reload { name, accept_key_change: Some(sha256) }) => {
+            let (sha256, by) = (encoded(sha256), encoded(&who()));
+            (Method::POST, format!("{}?accept_key_change={sha256}&by={by}", order(name, "reload")))
+        }
         Some(ConsumersCommand::Shadow { name }) => (Method::GET, order(name, "shadow")),
         Some(ConsumersCommand::PromoteShadow { name }) => (Method::POST, order(name, "shadow/promote")),
         Some(ConsumersCommand::DropShadow { name }) => (Method::POST, order(name, "shadow/drop")),
@@ -124,6 +128,7 @@ fn show(host: &Host, status: u16, body: &str, json: bool) -> Exit {
             answer(&if json { said.to_string() } else { table(&said) });
             return Exit::Fine;
         }
+        400 => (Exit::Invalid, "the refusal in the host's log has the whole command"),
         401 => (Exit::Invalid, "give it with TIDEGATE_TOKEN, --token-file, or a configuration that has it"),
         403 => (Exit::Invalid, "that is a matter of the host's configuration"),
         404 => (Exit::Invalid, "`tidegate consumers list` shows what there is"),
@@ -178,6 +183,10 @@ fn table(said: &Value) -> String {
         if let Some(reload) = reload {
             let why = reload["why"].as_str().map(|why| format!(": {}", plain(why))).unwrap_or_default();
             let _ = writeln!(lines, "  last reload {} {}{why}", text(&reload["at"]), text(&reload["result"]));
+        }
+        let warning = number.checked_sub(1).and_then(|at| consumers[at]["plugin"]["warning"].as_str());
+        if let Some(warning) = warning {
+            let _ = writeln!(lines, "  ! plugin: {}", plain(warning));
         }
         let reasons = number.checked_sub(1).and_then(|at| consumers[at]["reasons"].as_array());
         for reason in reasons.into_iter().flatten() {

@@ -105,6 +105,8 @@ struct Found {
 pub(super) struct Reading<'e> {
     lookup: &'e dyn Fn(&str) -> Option<String>,
     files: Vec<SourceFile>,
+    /// Files that were read, or looked for, beside those.
+    others: RefCell<Vec<PathBuf>>,
     masks: RefCell<Vec<Place>>,
     found: RefCell<Vec<Found>>,
 }
@@ -112,7 +114,7 @@ pub(super) struct Reading<'e> {
 impl<'e> Reading<'e> {
     /// `lookup` answers for environment variables.
     pub(super) fn new(lookup: &'e dyn Fn(&str) -> Option<String>) -> Self {
-        Self { lookup, files: vec![], masks: RefCell::default(), found: RefCell::default() }
+        Self { lookup, files: vec![], others: RefCell::default(), masks: RefCell::default(), found: RefCell::default() }
     }
 
     /// Reads a file and all that it includes into one table.
@@ -120,6 +122,7 @@ impl<'e> Reading<'e> {
         match std::fs::read_to_string(path) {
             Ok(text) => self.read_text(path, text),
             Err(error) => {
+                self.looked_for(path);
                 let help = match error.kind() {
                     std::io::ErrorKind::NotFound => {
                         "give the file with --config FILE or TIDEGATE_CONFIG; config/reference.toml shows every key"
@@ -250,6 +253,18 @@ impl<'e> Reading<'e> {
             self.error(kind, place, path, &message, Some(&help));
         }
         Value::Broken
+    }
+
+    /// Another file that the configuration comes from, or would.
+    pub(super) fn looked_for(&self, path: &Path) {
+        self.others.borrow_mut().push(path.to_owned());
+    }
+
+    /// Every file that was read or looked for, as absolute paths.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let others = self.others.borrow();
+        let paths = self.files.iter().map(|file| &file.path).chain(others.iter());
+        paths.filter_map(|path| std::path::absolute(path).ok()).collect()
     }
 
     /// Whether a file was read already.

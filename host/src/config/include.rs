@@ -33,6 +33,7 @@ impl Reading<'_> {
                             Some("include each file once; files cannot include each other in a circle"),
                         );
                     } else if !path.is_file() {
+                        self.looked_for(&path);
                         let message = format!("there is no file {}", path.display());
                         self.error(
                             "include-missing",

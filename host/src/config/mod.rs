@@ -16,6 +16,7 @@ mod kafka;
 mod kafka_keys;
 mod kafka_membership;
 mod kafka_security;
+mod linked;
 mod plugin;
 mod quantity;
 mod root;
@@ -30,7 +31,7 @@ mod tests;
 mod timeouts;
 mod valid;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use diagnostic::{ConfigError, Diagnostic, Excerpt, Severity};
 pub use health::HealthBounds;
@@ -61,12 +62,25 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// Every mistake at once.
 pub fn load_with_warnings(path: &Path) -> Result<Loaded, ConfigError> {
+    load_with_files(path).1
+}
+
+/// As [`load_with_warnings`], with every file that was read or looked for, whatever came of it: a mistake is put right in
+/// one of them.
+#[must_use]
+pub fn load_with_files(path: &Path) -> (Vec<PathBuf>, Result<Loaded, ConfigError>) {
     let environment = |name: &str| std::env::var(name).ok();
     let mut reading = document::Reading::new(&environment);
     let table = reading.read(path);
-    let mut loaded = root::read(&reading, &table)?;
-    loaded.config.file = std::path::absolute(path).ok();
-    Ok(loaded)
+    let read = root::read(&reading, &table);
+    let mut files = reading.files();
+    let loaded = read.map(|mut loaded| {
+        loaded.config.file = std::path::absolute(path).ok();
+        files.append(&mut loaded.config.files);
+        loaded.config.files.clone_from(&files);
+        loaded
+    });
+    (files, loaded)
 }
 
 /// As [`load_with_warnings`], with the text and the environment given. `path` names the text in messages, and its

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Config, ConfigError, Loaded, Log, Severity, consumer, cross, database,
     document::{Place, Reading, Table, Value},
-    health, http, kafka, schema,
+    health, http, kafka, linked, schema,
     section::Section,
     timeouts,
 };
@@ -32,6 +32,8 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
     let (plugin_cache, watch_plugins) = plugins(&root);
     let mut config = Config {
         file: None,
+        files: vec![],
+        linked: BTreeMap::new(),
         databases: databases.iter().map(|(name, placed)| (name.clone(), placed.database.clone())).collect(),
         kafka: named(&root, "kafka", kafka::read),
         http: http::read(&root),
@@ -66,6 +68,8 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         }
     }
     config.consumers = consumers.into_iter().map(|placed| placed.consumer).collect();
+    config.linked = linked::read(&config);
+    config.files.extend(config.linked.keys().cloned());
     config
 }
 

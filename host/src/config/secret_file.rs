@@ -5,6 +5,7 @@ use super::section::{Placed, Section};
 /// The file's text without the line break at its end; `None` where it was reported as unreadable.
 pub(super) fn read(section: &Section<'_>, key: &str, file: &Placed) -> Option<String> {
     let path = section.reading.resolve(&file.place, &file.value);
+    section.reading.looked_for(&path);
     let (message, help) = match std::fs::read_to_string(&path) {
         Ok(text) if text.trim().is_empty() => (format!("{} is empty", path.display()), "put the secret into it"),
         Ok(text) => return Some(text.trim_end_matches(['\n', '\r']).to_owned()),

@@ -33,6 +33,11 @@ impl fmt::Debug for Secret {
 pub struct Config {
     /// The file that it came from, as an absolute path; `None` = it was made otherwise.
     pub file: Option<PathBuf>,
+    /// Every file that was read for it, or looked for: itself, those that it includes, and those of secrets.
+    pub files: Vec<PathBuf>,
+    /// Files that others read at a start, and that are not part of it: certificates and keys. Each with its key, and the
+    /// SHA-256 of its content, where it could be read.
+    pub linked: BTreeMap<PathBuf, (String, Option<[u8; 32]>)>,
     /// `[database.NAME]`.
     pub databases: BTreeMap<String, Database>,
     /// `[kafka.NAME]`.
@@ -165,6 +170,14 @@ pub struct Consumer {
     pub shadow: Option<Plugin>,
     /// What the plugin may write. Names are unique.
     pub targets: Vec<TargetSpec>,
+}
+
+impl Consumer {
+    /// Whether both say the same of everything but their shadows.
+    #[must_use]
+    pub fn rules_alike(&self, other: &Self) -> bool {
+        *self == Self { shadow: self.shadow.clone(), ..other.clone() }
+    }
 }
 
 /// A topic and what the plugin is told of it.

@@ -13,14 +13,24 @@ pub struct PluginReport {
     pub version: String,
     /// Its file's digest.
     pub sha256: String,
+    /// Inputs that its keys were held against before it ruled; `None` = it was the consumer's first.
+    pub keys_held_against: Option<usize>,
+    /// What a person should know of that.
+    pub warning: Option<String>,
 }
 
 impl PluginReport {
     /// Of this one.
     #[must_use]
-    pub fn of(plugin: &dyn Plugin) -> Self {
+    pub fn of(plugin: &dyn Plugin, keys_held_against: Option<usize>, warning: Option<String>) -> Self {
         let described = plugin.description();
-        Self { name: described.name.clone(), version: described.version.clone(), sha256: hex::encode(plugin.digest()) }
+        Self {
+            name: described.name.clone(),
+            version: described.version.clone(),
+            sha256: hex::encode(plugin.digest()),
+            keys_held_against,
+            warning,
+        }
     }
 }
 
@@ -35,6 +45,8 @@ pub struct ReloadReport {
     pub sha256: Option<String>,
     /// Why the rules of before stay in force.
     pub why: Option<String>,
+    /// What a person should know of what was taken.
+    pub warning: Option<String>,
 }
 
 impl ReloadReport {
@@ -43,6 +55,6 @@ impl ReloadReport {
     pub fn now(result: Reloaded, digest: Option<[u8; 32]>, why: Option<String>) -> Self {
         let at = std::time::SystemTime::now();
         let at = jiff::Timestamp::try_from(at).map(|at| at.to_string()).unwrap_or_default();
-        Self { result: result.label(), at, sha256: digest.map(hex::encode), why }
+        Self { result: result.label(), at, sha256: digest.map(hex::encode), why, warning: None }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::{
     Router,
-    extract::{Path, State},
+    extract::{Path, RawQuery, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -14,6 +14,9 @@ use crate::{
     app::{Disobeyed, Order},
     health::ConsumerReport,
 };
+
+/// Characters of a parameter; a digest has 64.
+const LONGEST: usize = 100;
 
 /// The paths below `/v1`.
 pub(super) fn routes() -> Router<View> {
@@ -64,7 +67,12 @@ async fn change_shadow(
 }
 
 /// 202: it is done within moments, and `GET` of the consumer shows it.
-async fn change(State(view): State<View>, Path((name, order)): Path<(String, String)>, headers: HeaderMap) -> Response {
+async fn change(
+    State(view): State<View>,
+    Path((name, order)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     // The token first: who has none learns nothing of what there is.
     if let Err(refusal) = token::check(view.token.as_ref(), &headers) {
         return refusal.into_response();
@@ -72,16 +80,47 @@ async fn change(State(view): State<View>, Path((name, order)): Path<(String, Str
     let Some(order) = Order::from_word(&order) else {
         return refuse(StatusCode::NOT_FOUND, "a consumer can be told: restart, pause, resume, reload");
     };
-    obey(&view, &name, order)
+    let query = query.unwrap_or_default();
+    match (order, parameter(&query, "accept_key_change")) {
+        (Order::Reload, Some(sha256)) => {
+            let by = parameter(&query, "by").map_or_else(|| "over HTTP".to_owned(), |by| format!("{by}, over HTTP"));
+            said(&view, &name, view.control.accept_key_change(&name, &sha256, &by))
+        }
+        (_, Some(_)) => refuse(StatusCode::BAD_REQUEST, "accept_key_change belongs to a reload"),
+        (order, None) => obey(&view, &name, order),
+    }
+}
+
+/// A parameter of a query.
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
+    let (mut bytes, mut rest) = (Vec::new(), value.bytes());
+    while let Some(byte) = rest.next() {
+        let escaped = (byte == b'%').then(|| [rest.next(), rest.next()]);
+        bytes.push(match escaped {
+            None => byte,
+            Some(digits) => {
+                let digits = digits.into_iter().collect::<Option<Vec<u8>>>()?;
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+        });
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    Some(text.chars().filter(|c| !c.is_control()).take(LONGEST).collect())
 }
 
 fn obey(view: &View, name: &str, order: Order) -> Response {
-    match view.control.order(name, order) {
+    said(view, name, view.control.order(name, order))
+}
+
+fn said(view: &View, name: &str, done: Result<(), Disobeyed>) -> Response {
+    match done {
         Ok(()) => match view.health.report().iter().find(|report| report.consumer == name) {
             Some(report) => answer(StatusCode::ACCEPTED, &consumer(view, report)),
             None => StatusCode::ACCEPTED.into_response(),
         },
         Err(why @ Disobeyed::Unknown(_)) => refuse(StatusCode::NOT_FOUND, &why.to_string()),
+        Err(why @ Disobeyed::NoDigest) => refuse(StatusCode::BAD_REQUEST, &why.to_string()),
         Err(why) => refuse(StatusCode::CONFLICT, &why.to_string()),
     }
 }
@@ -117,4 +156,19 @@ fn consumer(view: &View, report: &ConsumerReport) -> Value {
         "outcomes": counts,
         "last_progress": outcomes.last_progress.map(|at| at.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_what_was_escaped() {
+        let query = "accept_key_change=ab12&by=ann%40ops%0A%C3%BC&broken=%4";
+        let value = |name| parameter(query, name);
+        assert_eq!(value("accept_key_change").as_deref(), Some("ab12"));
+        assert_eq!(value("by").as_deref(), Some("ann@ops\u{fc}"), "nothing that would break a line");
+        assert_eq!((value("broken"), value("b"), value("accept")), (None, None, None));
+        assert_eq!(parameter(&format!("by={}", "x".repeat(1_000)), "by").map(|by| by.len()), Some(LONGEST));
+    }
 }

@@ -24,6 +24,13 @@ impl Acceptance {
         Self { text: text.to_owned(), by: by.to_owned() }
     }
 
+    /// For one plugin of one consumer alone. `sha256` is all of its digest, in hexadecimal; `None` where it is not.
+    #[must_use]
+    pub fn exact(consumer: &ConsumerName, sha256: &str, by: &str) -> Option<Self> {
+        let word = Self::new(&format!("{consumer}@{sha256}"), by);
+        (sha256.len() == 64 && word.digest(consumer).is_some()).then_some(word)
+    }
+
     /// Whether it is for this consumer, whatever the plugin.
     #[must_use]
     pub fn names(&self, consumer: &ConsumerName) -> bool {
@@ -66,5 +73,10 @@ mod tests {
         assert!(Acceptance::new(&Acceptance::word(&consumer, &[7; 32]), "me").covers(&consumer, &[7; 32]));
         assert!(Acceptance::new("pay@abababab", "me").names(&consumer));
         assert!(!Acceptance::new("other", "me").names(&consumer));
+        let whole = hex::encode([7; 32]);
+        assert!(Acceptance::exact(&consumer, &whole, "me").is_some_and(|word| word.covers(&consumer, &[7; 32])));
+        assert!(
+            ["", &whole[..12], &"g".repeat(64)].iter().all(|part| Acceptance::exact(&consumer, part, "me").is_none())
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Asks a plugin who the samples are.
+//! Holds the keys that a plugin gives the samples against those that they had. Pure.
 
 use std::fmt;
 
 use super::{KeyFault, SHOWN};
 use crate::{
     identity::{AggregateId, Identity, MessageId},
-    plugin::{EvaluateContext, Input, Plugin, PluginError, identities},
+    plugin::Input,
     record::Record,
     store::KeySample,
 };
@@ -40,8 +40,6 @@ pub struct Comparison {
     /// How many get none: the plugin skips or refuses them, or breaks. A copy of such an input is not applied either, so
     /// that nothing is applied twice.
     pub lost: usize,
-    /// Inputs whose keys were others the second time.
-    pub unstable: Vec<Difference>,
     /// The first that changed.
     pub shown: Vec<Difference>,
     /// The samples with the identity that this plugin gives them.
@@ -50,9 +48,6 @@ pub struct Comparison {
 
 impl Comparison {
     pub(super) fn fault(&self) -> Option<KeyFault> {
-        if !self.unstable.is_empty() {
-            return Some(KeyFault::Unstable { shown: self.unstable.clone() });
-        }
         if self.changed > 0 {
             let Self { compared, changed, shown, .. } = self.clone();
             return Some(KeyFault::Changed { changed, compared, shown });
@@ -61,30 +56,17 @@ impl Comparison {
     }
 }
 
-/// Runs the samples through a plugin, twice, each time in fresh instances. CPU work: off the async runtime.
-///
-/// # Errors
-/// What is no sample's fault.
-pub fn compare(
-    plugin: &dyn Plugin,
-    samples: &[KeySample],
-    context: &EvaluateContext,
-) -> Result<Comparison, PluginError> {
-    let inputs = inputs(samples);
-    let first = identities(plugin, &inputs, context)?;
-    let second = identities(plugin, &inputs, context)?;
+/// `keys` are what a plugin says of [`inputs`], one for each. That it says the same each time is for
+/// [`hold`](super::hold) to see.
+#[must_use]
+pub fn compare(samples: &[KeySample], keys: Vec<Option<Identity>>) -> Comparison {
     let mut comparison = Comparison { compared: samples.len(), ..Comparison::default() };
-    for (sample, (first, second)) in samples.iter().zip(first.into_iter().zip(second)) {
+    for (sample, key) in samples.iter().zip(keys) {
         let was = (sample.message_id.clone(), sample.aggregate_id.clone());
-        let Some(is) = first.map(ids) else {
+        let Some(is) = key.map(ids) else {
             comparison.lost += 1;
             continue;
         };
-        if let Some(again) = second.map(ids).filter(|again| *again != is)
-            && comparison.unstable.len() < SHOWN
-        {
-            comparison.unstable.push(Difference { was: is.clone(), is: again });
-        }
         let (message_id, aggregate_id) = is.clone();
         comparison.rekeyed.push(KeySample { message_id, aggregate_id, ..sample.clone() });
         if is != was {
@@ -94,7 +76,7 @@ pub fn compare(
             }
         }
     }
-    Ok(comparison)
+    comparison
 }
 
 fn ids(identity: Identity) -> (MessageId, AggregateId) {

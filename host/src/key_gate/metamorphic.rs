@@ -52,17 +52,17 @@ impl fmt::Display for Moved {
     }
 }
 
-/// Holds a plugin's keys of these inputs against those after every relation.
+/// Holds the keys that a plugin gave these inputs against those after every relation, the same once more among them.
 ///
 /// # Errors
 /// What is no input's fault. The inner: keys that moved.
 pub fn hold(
     plugin: &dyn Plugin,
     inputs: &[Input],
+    keys: &[Option<Identity>],
     context: &EvaluateContext,
 ) -> Result<Result<(), Moved>, PluginError> {
-    let keys = identities(plugin, inputs, context)?;
-    against(plugin, inputs, &keys, context, &Relation::ALL)
+    against(plugin, inputs, keys, context, &Relation::ALL)
 }
 
 /// Holds the keys that a live batch was just given against those after one relation. Only inputs with a key are looked

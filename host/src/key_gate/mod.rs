@@ -52,12 +52,6 @@ pub enum KeyFault {
         /// How many were tried.
         compared: usize,
     },
-    /// The same inputs twice gave different keys. Nothing to be accepted.
-    #[error("the same inputs twice gave different keys: {}", joined(.shown))]
-    Unstable {
-        /// The first few.
-        shown: Vec<Difference>,
-    },
 }
 
 fn joined(shown: &[Difference]) -> String {
@@ -101,16 +95,16 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { consumer, fault, digest, before, active, config } = self;
         write!(f, "error[TG009]: consumer {consumer} does not take the plugin {}…: {fault}; ", short(digest))?;
-        if matches!(fault, KeyFault::Unstable { .. }) {
-            return write!(f, "take clocks, randomness and whatever outlives an instance out of its keys");
-        }
         write!(
             f,
             "duplicates of what was applied would not be recognised, and would be applied again; deploy the plugin of \
-             before ({}…), or, where other keys are meant, run `tidegate run --accept-key-change {}{config}`: it raises the \
-             key version from {active}, ends whoever runs under the old one, and is recorded in key_changes",
+             before ({}…), or, where other keys are meant, run `tidegate run --accept-key-change {}{config}`, or, while \
+             it runs, `tidegate consumers reload {} --accept-key-change {}{config}`: it raises the key version from \
+             {active}, ends whoever runs under the old one, and is recorded in key_changes",
             short(before),
-            crate::seek::quoted(&Acceptance::word(consumer, digest))
+            crate::seek::quoted(&Acceptance::word(consumer, digest)),
+            crate::seek::quoted(consumer.as_str()),
+            hex::encode(digest)
         )
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 
-use super::{Counters, Gauges, Labels, Reloaded, RetryCause, ShadowResult};
+use super::{Counters, Gauges, Labels, Later, Reloaded, RetryCause, ShadowResult, locked};
 use crate::{
     outcome::Counts,
     source::{PartitionName, Rebalance},
@@ -35,6 +35,7 @@ pub struct Effects {
 #[derive(Clone, Debug)]
 pub struct ConsumerMetrics {
     pub(super) labels: Labels,
+    pub(super) later: Later,
     pub(super) applied: Counter,
     pub(super) duplicate: Counter,
     pub(super) skipped: Counter,
@@ -105,7 +106,9 @@ impl ConsumerMetrics {
 
     /// A plugin failed on a batch; `code` is one of [`crate::plugin::PluginError::code`].
     pub fn plugin_failed(&self, code: &'static str) {
-        self.plugin_failures.get_or_create_owned(&self.with("code", code)).inc();
+        let labels = self.with("code", code);
+        self.plugin_failures.get_or_create_owned(&labels).inc();
+        locked(&self.later).insert(labels);
     }
 
     /// A batch is tried again.
@@ -161,7 +164,9 @@ impl ConsumerMetrics {
 
     /// How far a partition is behind.
     pub fn lag(&self, name: &PartitionName, records: i64) {
-        self.lag.get_or_create_owned(&self.of_partition(name)).set(records.max(0));
+        let labels = self.of_partition(name);
+        self.lag.get_or_create_owned(&labels).set(records.max(0));
+        locked(&self.later).insert(labels);
     }
 
     /// How many partitions are read, and how many are stopped.

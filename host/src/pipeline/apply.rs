@@ -1,17 +1,12 @@
 //! The second half of a lane: applies batches in order over its own connection, and spends their receipts.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
     database::register_again,
+    hearing::{CONFIRMED_WITHIN, Hearing},
     lane::{GiveUp, Phase, Ready, Ruled, Shared, retain},
     retry::{Failures, Next},
     rules::Rules,
@@ -24,20 +19,13 @@ use crate::{
     store::{Applied, ApplyError, BatchReport, Connection, Prepared, StoreError, Tips},
 };
 
-/// How long a lane waits for the group to confirm offsets before it takes more records. A group's coordinator that is away
-/// for longer must not hold up what the database could do.
-const CONFIRMED_WITHIN: Duration = Duration::from_secs(5);
-
 pub(super) struct Apply {
     lane: usize,
     shared: Arc<Shared>,
     connection: Option<Box<dyn Connection>>,
-    /// The number of the last offset commit that the group has confirmed.
-    confirmed: watch::Receiver<u64>,
+    hearing: Hearing,
     /// The number of the last offset commit.
     told: u64,
-    /// The newest that was waited for in vain: until the group has confirmed it, nothing is waited for.
-    unheard: Arc<AtomicU64>,
 }
 
 /// What became of one try.
@@ -53,8 +41,8 @@ enum Tried {
 
 impl Apply {
     pub(super) fn new(lane: usize, shared: Arc<Shared>) -> Self {
-        let confirmed = shared.source.confirmed();
-        Self { lane, shared, connection: None, confirmed, told: 0, unheard: Arc::default() }
+        let hearing = Hearing::new(shared.source.confirmed(), CONFIRMED_WITHIN);
+        Self { lane, shared, connection: None, hearing, told: 0 }
     }
 
     /// Until the first half is gone and everything handed over is finished, or the consumer gives up.
@@ -75,19 +63,13 @@ impl Apply {
     /// Gives the permit back once the group knows of the batch: so a crash leaves at most the batches that have one for the
     /// ledger to find again. Nobody waits for it but the lane's next read, which has no record in hand.
     fn release(&self, permit: OwnedSemaphorePermit) {
-        let told = self.told;
-        let heard = *self.confirmed.borrow();
-        if heard >= told || heard < self.unheard.load(Ordering::Relaxed) {
-            return;
-        }
-        let (mut confirmed, unheard) = (self.confirmed.clone(), Arc::clone(&self.unheard));
+        let Some(heard) = self.hearing.of(self.told) else { return };
         let mut phase = self.shared.phase.clone();
         tokio::spawn(async move {
             tokio::select! {
-                // Errors mean that the consumer is gone.
-                _ = confirmed.wait_for(|number| *number >= told) => {}
+                () = heard => {}
+                // An error means that the consumer is gone.
                 _ = phase.wait_for(|phase| *phase > Phase::Running) => {}
-                () = tokio::time::sleep(CONFIRMED_WITHIN) => drop(unheard.fetch_max(told, Ordering::Relaxed)),
             }
             drop(permit);
         });
@@ -165,7 +147,7 @@ impl Apply {
         match &error {
             ApplyError::Fenced { .. } => self.find_fenced(prepared, &tips).await,
             ApplyError::Store { error: store, .. } if store.is_unregistered() => {
-                match register_again(shared.store.as_ref(), &shared.registration).await {
+                match register_again(shared.store.as_ref(), &shared.rules.get().registration).await {
                     Ok(()) => again(store).ok_or_else(|| GiveUp::Fatal(error.to_string())),
                     Err(failed) => again(&failed).ok_or_else(|| GiveUp::Fatal(failed.to_string())),
                 }

@@ -36,7 +36,7 @@ use crate::{
     plugin::ComputePool,
     seek::WayOut,
     source::{PartitionName, Source, StartPoints},
-    store::{KeySample, Registration, Store},
+    store::{KeySample, Store},
 };
 
 /// How long one poll of the group waits.
@@ -50,8 +50,6 @@ const BATCHES_PER_LANE: usize = 2;
 pub struct Parts {
     /// Its name.
     pub name: ConsumerName,
-    /// What it has said of itself in the database.
-    pub registration: Registration,
     /// The configuration file, for the commands that messages name; `None` = it came from none.
     pub config_file: Option<Arc<PathBuf>>,
     /// Where it begins that has no checkpoint.
@@ -110,9 +108,11 @@ impl Consumer {
     ) -> Result<Self, E> {
         let runtime = Handle::current();
         let (tips, aside) = (Arc::default(), Arc::<Aside>::default());
+        let rules = Arc::new(InForce::new(Arc::new(parts.rules)));
+        let in_force = Arc::clone(&rules);
         let starts = Arc::new(Starts {
             consumer: parts.name.clone(),
-            registration: parts.registration.clone(),
+            registration: Box::new(move || in_force.get().registration.clone()),
             way_out: WayOut { consumer: parts.name.clone(), config: parts.config_file },
             start: parts.start,
             store: Arc::clone(&parts.store),
@@ -127,11 +127,9 @@ impl Consumer {
         let (phase, phases) = watch::channel(Phase::Running);
         let phase = Arc::new(phase);
         let (failures, failed) = mpsc::unbounded_channel();
-        let rules = Arc::new(InForce::new(Arc::new(parts.rules)));
         let samples = Arc::new(Sampler::new(parts.key_samples, parts.samples_known));
         let shared = Arc::new(Shared {
             name: parts.name,
-            registration: parts.registration,
             source: Arc::clone(&source),
             store: parts.store,
             rules: Arc::clone(&rules),
@@ -209,6 +207,12 @@ impl Consumer {
     #[must_use]
     pub fn recent_samples(&self) -> Vec<KeySample> {
         self.samples.recent()
+    }
+
+    /// Applied inputs that were too large to be among those, as long as none else came with them.
+    #[must_use]
+    pub fn samples_left_out(&self) -> usize {
+        self.samples.left_out()
     }
 
     /// Its state.

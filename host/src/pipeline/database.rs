@@ -76,7 +76,7 @@ pub(super) fn connecting(
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Registers a consumer that the database has lost (a failover, a restore) with what it said of itself at its start.
+/// Registers a consumer that the database has lost (a failover, a restore), with the plugin that rules now.
 pub(super) async fn register_again(store: &dyn Store, registration: &Registration) -> Result<(), StoreError> {
     tracing::warn!(consumer = %registration.name, "the database has lost the consumer: registering it again");
     // Under which key version it stands there is looked at in every transaction.

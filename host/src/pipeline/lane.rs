@@ -21,7 +21,7 @@ use crate::{
     plugin::{ComputePool, PluginError, evaluate, metamorphic::Relation},
     record::{Batch, Run},
     source::{Flight, PartitionName, Source},
-    store::{PrepareContext, Prepared, Registration, Store, Tips},
+    store::{PrepareContext, Prepared, Store, Tips},
 };
 
 use super::{
@@ -46,8 +46,6 @@ pub(super) enum Phase {
 /// A consumer's, for all its lanes.
 pub(super) struct Shared {
     pub(super) name: ConsumerName,
-    /// For a database that has lost it.
-    pub(super) registration: Registration,
     pub(super) source: Arc<dyn Source>,
     pub(super) store: Arc<dyn Store>,
     pub(super) rules: Arc<InForce>,

@@ -12,6 +12,7 @@ mod consumer;
 mod database;
 mod dead_letters;
 mod deathwatch;
+mod hearing;
 mod in_time;
 mod lane;
 mod read;
@@ -23,4 +24,5 @@ mod starts;
 
 pub use consumer::{Consumer, Parts};
 pub use rules::Rules;
+pub use samples::LARGEST_SAMPLE;
 pub use shadow::{Difference, Shadow, ShadowReport, ShadowSlot};

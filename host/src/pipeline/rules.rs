@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
+    config,
+    merge::Target,
     plugin::{EvaluateContext, Plugin},
-    store::Applier,
+    store::{Applier, Registration},
 };
 
 /// A plugin with what belongs to it. A batch is evaluated and applied under one and the same.
@@ -17,6 +19,21 @@ pub struct Rules {
     pub applier: Applier,
     /// Invariant 10: the consumer's active key version, under which the plugin's keys were found to fit.
     pub key_version: i32,
+    /// The settings that they were made from; those that are wanted by now may be others.
+    pub settings: Arc<config::Consumer>,
+    /// What the database is told of the consumer while they are in force.
+    pub registration: Registration,
+}
+
+impl Rules {
+    /// Whether a plugin of this digest, these settings and these targets, as the database has them by now, would make the
+    /// same rules. A shadow has no part in them.
+    #[must_use]
+    pub fn are_made_of(&self, digest: &[u8; 32], settings: &config::Consumer, targets: &[Target]) -> bool {
+        self.plugin.digest() == *digest
+            && self.settings.rules_alike(settings)
+            && self.applier.targets().as_ref() == targets
+    }
 }
 
 impl std::fmt::Debug for Rules {

@@ -6,7 +6,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -28,8 +28,8 @@ use crate::{
 /// Samples that one batch gives while few are kept, and later.
 const AT_FIRST: usize = 16;
 const LATER: usize = 4;
-/// The most that one batch gives in bytes.
-const BYTES: usize = 256 << 10;
+/// The most that one batch gives in bytes; a larger record is never kept.
+pub const LARGEST_SAMPLE: usize = 256 << 10;
 /// Samples that are remembered here, newest last.
 const RECENT: usize = 64;
 /// How long a write may take.
@@ -48,6 +48,8 @@ pub(super) struct Sampler {
     keep: bool,
     /// How many the database had at the start.
     known: usize,
+    /// Applied records of batches that had none but such as are too large.
+    left_out: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +62,14 @@ struct Taken {
 impl Sampler {
     pub(super) fn new(keep: bool, known: usize) -> Self {
         let taken = Taken { kept: known, ..Taken::default() };
-        Self { wanted: AtomicBool::new(false), fresh: Notify::new(), taken: Mutex::new(taken), keep, known }
+        Self {
+            wanted: AtomicBool::new(false),
+            fresh: Notify::new(),
+            taken: Mutex::new(taken),
+            keep,
+            known,
+            left_out: AtomicUsize::new(0),
+        }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -73,8 +82,10 @@ impl Sampler {
             return;
         }
         let most = if self.taken().kept < KEY_SAMPLES.unsigned_abs() as usize { AT_FIRST } else { LATER };
-        let samples = prepared.key_samples(outcomes, most, BYTES, |topic| rules.context.source_of(topic));
+        let samples = prepared.key_samples(outcomes, most, LARGEST_SAMPLE, |topic| rules.context.source_of(topic));
         if samples.is_empty() {
+            let applied = outcomes.iter().filter(|outcome| **outcome == Outcome::Applied).count();
+            self.left_out.fetch_add(applied, Ordering::Relaxed);
             return;
         }
         self.wanted.store(false, Ordering::Relaxed);
@@ -95,6 +106,13 @@ impl Sampler {
     /// The last ones, whether or not the database has them.
     pub(super) fn recent(&self) -> Vec<KeySample> {
         self.taken().recent.iter().cloned().collect()
+    }
+}
+
+impl Sampler {
+    /// Applied records that could not be kept since none of their batch could.
+    pub(super) fn left_out(&self) -> usize {
+        self.left_out.load(Ordering::Relaxed)
     }
 }
 

@@ -16,6 +16,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
+    config,
     metrics::{ConsumerMetrics, ShadowResult},
     outcome::{Change, Evaluated, Verdict},
     plugin::{ComputePool, EvaluateContext, Plugin, evaluate},
@@ -34,6 +35,7 @@ const LONGEST: usize = 300;
 pub struct Shadow {
     plugin: Arc<dyn Plugin>,
     context: EvaluateContext,
+    settings: Arc<config::Consumer>,
     pool: ComputePool,
     busy: AtomicBool,
     found: Mutex<ShadowReport>,
@@ -99,15 +101,22 @@ impl Look {
 }
 
 impl Shadow {
-    /// Nothing found yet.
+    /// Nothing found yet. `settings` are the consumer's, with the candidate as its plugin.
     ///
     /// # Errors
     /// Where the system gives no thread: it has one of its own, so that a candidate that burns all it may holds up no
     /// lane.
-    pub fn new(plugin: Arc<dyn Plugin>, context: EvaluateContext, metrics: ConsumerMetrics) -> io::Result<Self> {
+    pub fn new(plugin: Arc<dyn Plugin>, settings: Arc<config::Consumer>, metrics: ConsumerMetrics) -> io::Result<Self> {
         let sha256 = hex::encode(plugin.digest());
         let found = Mutex::new(ShadowReport { sha256, ..ShadowReport::default() });
-        Ok(Self { plugin, context, pool: ComputePool::new(1, 1)?, busy: AtomicBool::new(false), found, metrics })
+        let (context, pool) = (EvaluateContext::of(&settings), ComputePool::new(1, 1)?);
+        Ok(Self { plugin, context, settings, pool, busy: AtomicBool::new(false), found, metrics })
+    }
+
+    /// Whether a candidate of this digest, under these settings, would be the same.
+    #[must_use]
+    pub fn is_made_of(&self, digest: &[u8; 32], settings: &config::Consumer) -> bool {
+        self.digest() == *digest && self.settings.rules_alike(settings)
     }
 
     /// SHA-256 of the candidate.

@@ -40,8 +40,8 @@ const TRIES: usize = 5;
 /// Asks the database where partitions begin, and reports what the source notices.
 pub(super) struct Starts {
     pub(super) consumer: ConsumerName,
-    /// For a database that has lost it.
-    pub(super) registration: Registration,
+    /// For a database that has lost it: what it would say of itself now.
+    pub(super) registration: Box<dyn Fn() -> Registration + Send + Sync>,
     /// Says the commands that go on.
     pub(super) way_out: WayOut,
     pub(super) start: Start,
@@ -238,7 +238,7 @@ impl Starts {
             if let Err(Unknown::Store(error)) = &answer
                 && error.is_unregistered()
             {
-                register_again(self.store.as_ref(), &self.registration).await?;
+                register_again(self.store.as_ref(), &(self.registration)()).await?;
                 answer = self.resolve_one(connection.as_mut(), one, None, log).await;
             }
             resolved.push(answer);
@@ -406,13 +406,14 @@ mod tests {
             name: consumer.clone(),
             group: "slow".into(),
             key_version: 1,
+            declared: 1,
             plugin_digest: [0; 32],
             started_from: serde_json::json!({}),
         };
         runtime.block_on(store.migrate()).unwrap();
         runtime.block_on(store.register_consumer(&registration)).unwrap();
         Starts {
-            registration,
+            registration: Box::new(move || registration.clone()),
             way_out: WayOut { consumer: consumer.clone(), config: None },
             start: Start::Latest,
             store,

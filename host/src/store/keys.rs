@@ -12,6 +12,9 @@ use crate::{
 /// The most samples that a consumer has: a sample's number is below this.
 pub const KEY_SAMPLES: i32 = 256;
 
+/// Who `key_changes` says has made a change that only repeats what a lost one said.
+pub(super) const REGISTERED_AGAIN: &str = "registered again after the database had lost the consumer";
+
 /// A raw input and who the plugin said that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySample {

@@ -35,6 +35,7 @@ pub use breaker::{Refusals, Tripped};
 pub use connection::*;
 pub use error::{Statement, StoreError};
 use headers::{headers_from_json, headers_to_json};
+use keys::REGISTERED_AGAIN;
 pub use keys::{KEY_SAMPLES, KeyChange, KeySample, KeyState};
 pub use prepared::{PrepareContext, Prepared};
 pub use receipt::{Receipt, Standing, standings};

@@ -159,8 +159,8 @@ impl Prepared {
         source_of: impl Fn(&str) -> std::sync::Arc<str>,
     ) -> Vec<KeySample> {
         let copy = |bytes: &Option<Bytes>| bytes.as_deref().map(Bytes::copy_from_slice);
-        let applied: Vec<usize> =
-            (0..self.items.len().min(outcomes.len())).filter(|&record| outcomes[record] == Outcome::Applied).collect();
+        let fits = |&record: &usize| outcomes[record] == Outcome::Applied && self.batch.records[record].size() <= bytes;
+        let applied: Vec<usize> = (0..self.items.len().min(outcomes.len())).filter(fits).collect();
         let step = applied.len().div_ceil(most.max(1)).max(1);
         let mut samples = Vec::with_capacity(most);
         for &record in applied.iter().step_by(step) {

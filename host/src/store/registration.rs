@@ -12,6 +12,8 @@ pub struct Registration {
     pub group: String,
     /// The key version that its plugin was let pass under; a first plugin's own.
     pub key_version: i32,
+    /// What its plugin declares of its keys' version. An accepted change may have raised the active one beyond it.
+    pub declared: i32,
     /// SHA-256 of its plugin.
     pub plugin_digest: [u8; 32],
     /// Where it begins, for people: `{"start": "earliest"}`. Only the first registration's is kept.

@@ -114,6 +114,8 @@ impl<D: Sql> Scene<D> {
     pub(crate) fn config(&self, consumers: &[Wanted]) -> Config {
         Config {
             file: None,
+            files: vec![],
+            linked: BTreeMap::new(),
             databases: BTreeMap::from([("main".to_owned(), self.store())]),
             kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),
             http: Http { listen: None, token: None, tls: None },

@@ -330,6 +330,7 @@ impl Lane {
             name: consumer.clone(),
             group: "property".into(),
             key_version: 0,
+            declared: 0,
             plugin_digest: [0; 32],
             started_from: serde_json::json!({}),
         };

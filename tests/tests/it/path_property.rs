@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::{Arc, Mutex, atomic::AtomicUsize},
     time::Duration,
 };
@@ -11,7 +12,7 @@ use std::{
 use proptest::prelude::*;
 use sqlx::{Connection as _, Row, SqliteConnection};
 use tidegate::{
-    config::{BatchLimits, Database, Dialect, Payload, PluginLimits, Secret, Start, Tombstones},
+    config::{self, BatchLimits, Database, Dialect, Payload, PluginLimits, Secret, Start, Tombstones},
     health::ConsumerHealth,
     identity::ConsumerName,
     merge::{Operation, TableName, Target, model::Model, resolve, type_change},
@@ -148,9 +149,21 @@ fn registration() -> Registration {
         name: consumer(),
         group: CONSUMER.to_owned(),
         key_version: accounts::plugin().description().key_version,
+        declared: accounts::plugin().description().key_version,
         plugin_digest: accounts::plugin().digest(),
         started_from: serde_json::json!({}),
     }
+}
+
+/// What a configuration would say.
+fn settings() -> Arc<config::Consumer> {
+    let text = format!(
+        "[database.main]\nurl = \"sqlite://t.db\"\n[kafka.main]\n\"bootstrap.servers\" = \"h:1\"\n[[consumer]]\n\
+         name = \"{CONSUMER}\"\ntopics = [\"{TOPIC}\"]\nplugin = {{ path = \"p.wasm\" }}\n[[consumer.target]]\n\
+         name = \"balances\"\ntable = \"balances\"\ncolumns = [\"account\", \"total\"]\nkey = [\"account\"]\n"
+    );
+    let loaded = config::parse(&text, Path::new("t.toml"), &|_| None).unwrap();
+    Arc::new(loaded.config.consumers[0].clone())
 }
 
 impl Scene {
@@ -198,7 +211,6 @@ impl Scene {
         let parts = Parts {
             config_file: None,
             name: consumer(),
-            registration: registration(),
             start: Start::Earliest,
             lanes: 1,
             limits: BatchLimits { max_records, linger: Duration::ZERO, ..BatchLimits::default() },
@@ -216,6 +228,8 @@ impl Scene {
                     max_broken: usize::from(POISON_PER_BATCH),
                 },
                 key_version: registration().key_version,
+                settings: settings(),
+                registration: registration(),
             },
             key_samples: true,
             samples_known: 0,

@@ -22,18 +22,18 @@ use crate::{
 
 /// The plugin that is to be found where the file would be; `None` = a file that is no plugin.
 #[derive(Clone)]
-struct File(Arc<Mutex<Option<Arc<dyn Plugin>>>>);
+pub(crate) struct File(Arc<Mutex<Option<Arc<dyn Plugin>>>>);
 
 impl File {
-    fn with(plugin: impl Plugin + 'static) -> Self {
+    pub(crate) fn with(plugin: impl Plugin + 'static) -> Self {
         Self(Arc::new(Mutex::new(Some(Arc::new(plugin)))))
     }
 
-    fn put(&self, plugin: impl Plugin + 'static) {
+    pub(crate) fn put(&self, plugin: impl Plugin + 'static) {
         *self.0.lock().unwrap() = Some(Arc::new(plugin));
     }
 
-    fn loader(&self) -> Arc<PluginLoader> {
+    pub(crate) fn loader(&self) -> Arc<PluginLoader> {
         let file = self.clone();
         Arc::new(move |consumer: &Consumer| {
             let there = file.0.lock().unwrap().clone();
@@ -46,12 +46,12 @@ impl File {
     }
 }
 
-fn events(range: std::ops::Range<i64>) -> impl Iterator<Item = String> {
+pub(crate) fn events(range: std::ops::Range<i64>) -> impl Iterator<Item = String> {
     range.map(|n| event(format!("e{n}"), &format!("account-{}", n % 7), 10, n))
 }
 
 /// What became of the last reload: how many there were, the result, and why.
-fn last(app: &App, consumer: &str) -> (u64, String, String) {
+pub(crate) fn last(app: &App, consumer: &str) -> (u64, String, String) {
     let text = app.metrics().text();
     let name = format!("tidegate_plugin_reloads_total{{consumer=\"{consumer}\",");
     let count = text.lines().filter_map(|line| line.strip_prefix(&name)?.split_once("} ")?.1.parse::<u64>().ok()).sum();
@@ -62,7 +62,7 @@ fn last(app: &App, consumer: &str) -> (u64, String, String) {
 }
 
 /// Has the consumer look again, and waits for what becomes of it.
-async fn reload(app: &App, consumer: &str) -> (String, String) {
+pub(crate) async fn reload(app: &App, consumer: &str) -> (String, String) {
     let (before, ..) = last(app, consumer);
     app.control().order(consumer, Order::Reload).unwrap();
     let (_, result, why) =
@@ -70,7 +70,7 @@ async fn reload(app: &App, consumer: &str) -> (String, String) {
     (result, why)
 }
 
-async fn running<D: Sql>(scene: &Scene<D>, wanted: &[Wanted], file: &File) -> App {
+pub(crate) async fn running<D: Sql>(scene: &Scene<D>, wanted: &[Wanted], file: &File) -> App {
     App::start_with(scene.config(wanted), file.loader(), vec![]).unwrap()
 }
 
@@ -328,9 +328,11 @@ async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     assert_eq!(app.reconfigure(broken).await, Reloaded::Refused);
     assert!(why().contains("consumer c") && why().contains("not_there"), "{}", why());
     assert_eq!((names(), rules()), (vec!["a".to_owned(), "b".to_owned()], "accounts".to_owned()));
+    assert!(!app.metrics().text().contains("consumer=\"c\""), "what is refused leaves no series behind");
 
     assert_eq!(app.reconfigure(with_c(&|_| ())).await, Reloaded::Taken);
     assert_eq!((names(), rules()), (vec!["a".to_owned(), "c".to_owned()], "rebuilt".to_owned()));
+    assert!(!app.metrics().text().contains("consumer=\"b\""), "nobody is alerted about what was taken away");
     scene.produce(0, events(20..40));
     scene.consumed(&app, "a").await;
     scene.consumed(&app, "c").await;

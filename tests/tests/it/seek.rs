@@ -374,6 +374,7 @@ async fn seeking_on_sqlite() {
         name: name.clone(),
         group: format!("c-{topic}"),
         key_version: 1,
+        declared: 1,
         plugin_digest: [0; 32],
         started_from: serde_json::json!({}),
     };

@@ -17,7 +17,7 @@ use cache::{Cache, Resolved};
 pub use reference::{Reference, SCHEME};
 use registry::{FetchError, Registry};
 use sha2::{Digest, Sha256};
-pub use signature::{KeyError, PrivateKey, PublicKey, Signatures};
+pub use signature::{KeyError, PrivateKey, PublicKey, Signatures, signatures_beside};
 
 use super::{FILE_LIMIT, PluginError};
 use crate::config;

@@ -112,7 +112,7 @@ impl Signatures {
     /// # Errors
     /// Where it cannot be read.
     pub fn beside(file: &Path) -> Result<Self, String> {
-        let path = path_beside(file);
+        let path = signatures_beside(file);
         match fs::read_to_string(&path) {
             Ok(text) => {
                 Self::parse(&text).map_err(|line| format!("{} is no signature file: line {line}", path.display()))
@@ -139,7 +139,7 @@ impl Signatures {
         let mut all = Self::beside(file)?;
         all.0.retain(|(key, _)| self.0.iter().all(|(other, _)| other != key));
         all.0.extend(self.0.iter().copied());
-        let path = path_beside(file);
+        let path = signatures_beside(file);
         fs::write(&path, format!("{all}\n")).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
@@ -196,7 +196,9 @@ fn holds(key: &PublicKey, signature: &[u8; 64], digest: &[u8; 32]) -> bool {
     UnparsedPublicKey::new(&ED25519, key.0).verify(signed(digest).as_bytes(), signature).is_ok()
 }
 
-fn path_beside(file: &Path) -> PathBuf {
+/// Where the signatures of a file stand.
+#[must_use]
+pub fn signatures_beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(SIGNATURE_SUFFIX);
     name.into()
@@ -248,7 +250,7 @@ mod tests {
         let both = Signatures::beside(&file).unwrap();
         assert_eq!(both.0.len(), 2, "one of each key");
         assert_eq!(Signatures::from_annotations(&both.annotations()), both);
-        fs::write(path_beside(&file), "ed25519 AAAA\n").unwrap();
+        fs::write(signatures_beside(&file), "ed25519 AAAA\n").unwrap();
         assert!(Signatures::beside(&file).unwrap_err().ends_with("line 1"));
     }
 

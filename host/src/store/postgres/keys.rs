@@ -3,7 +3,10 @@
 use sqlx::postgres::{PgBindIterExt, PgRow};
 
 use super::{
-    super::{KeyChange, KeySample, KeyState, Statement, StoreError, headers_from_json, headers_to_json},
+    super::{
+        KeyChange, KeySample, KeyState, REGISTERED_AGAIN, Registration, Statement, StoreError, headers_from_json,
+        headers_to_json,
+    },
     lane::{LOCK_CLASS, Lane},
 };
 use crate::identity::{AggregateId, ConsumerName, MessageId};
@@ -36,6 +39,25 @@ impl Lane {
         };
         let changes = rows.iter().map(change).collect::<Result<Vec<_>, StoreError>>()?;
         Ok(Some(KeyState::new(row, samples, changes)))
+    }
+
+    /// Before a registration that may make the row: where it does so under a key version that an accepted change had
+    /// raised, the change is lost as well, and with it what successors have to declare.
+    pub(super) async fn note_declared(&mut self, registration: &Registration) -> Result<(), StoreError> {
+        let Registration { name, key_version, declared, plugin_digest, .. } = registration;
+        if declared == key_version || !self.consumers(Some(name)).await?.is_empty() {
+            return Ok(());
+        }
+        let query = sqlx::query(
+            "INSERT INTO key_changes (consumer_name, key_version, from_version, declared_key_version, from_digest, \
+             to_digest, compared, changed, made_by) VALUES ($1, $2, $2, $3, $4, $4, 0, 0, $5) ON CONFLICT DO NOTHING",
+        )
+        .bind(name.as_str())
+        .bind(key_version)
+        .bind(declared)
+        .bind(plugin_digest.as_slice())
+        .bind(REGISTERED_AGAIN);
+        self.run(Statement::Register, "register the consumer", query).await.map(drop)
     }
 
     /// See [`super::super::Store::keep_key_samples`].

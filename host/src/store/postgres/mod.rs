@@ -100,6 +100,7 @@ impl Store for PostgresStore {
 
     async fn register_consumer(&self, registration: &Registration) -> Result<ConsumerRow, StoreError> {
         let mut lane = self.lane().await?;
+        lane.note_declared(registration).await?;
         // One statement: the first registration makes the row, a later one of the same key version updates it.
         let query = sqlx::query(
             "INSERT INTO consumers AS c (consumer_name, key_version, plugin_digest, group_id, started_from) \

@@ -3,7 +3,10 @@
 use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    super::{Connection, KeyChange, KeySample, KeyState, Statement, StoreError, headers_from_json, headers_to_json},
+    super::{
+        Connection, KeyChange, KeySample, KeyState, REGISTERED_AGAIN, Registration, Statement, StoreError,
+        headers_from_json, headers_to_json,
+    },
     connection::{SqliteLane, now_us},
     error::store_error,
     report,
@@ -39,6 +42,30 @@ pub(super) async fn state(
     .await
     .map_err(&failed)?;
     Ok(Some(KeyState::new(row, samples, changes)))
+}
+
+/// Before a registration that may make the row: where it does so under a key version that an accepted change had raised,
+/// the change is lost as well, and with it what successors have to declare.
+pub(super) async fn note_declared(conn: &mut SqliteConnection, registration: &Registration) -> Result<(), StoreError> {
+    let Registration { name, key_version, declared, plugin_digest, .. } = registration;
+    if declared == key_version || !report::consumers(conn, Some(name)).await?.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO key_changes (consumer_name, key_version, from_version, declared_key_version, from_digest, \
+         to_digest, compared, changed, made_by, made_at) VALUES (?1, ?2, ?2, ?3, ?4, ?4, 0, 0, ?5, ?6) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(name.as_str())
+    .bind(key_version)
+    .bind(declared)
+    .bind(plugin_digest.to_vec())
+    .bind(REGISTERED_AGAIN)
+    .bind(now_us())
+    .execute(conn)
+    .await
+    .map(drop)
+    .map_err(failed(Statement::Register, "register the consumer"))
 }
 
 fn sample(row: &SqliteRow) -> Result<KeySample, sqlx::Error> {

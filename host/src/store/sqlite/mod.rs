@@ -136,6 +136,7 @@ impl Store for SqliteStore {
         let mut conn = self.file.connect(false).await?;
         let name = &registration.name;
         let failed = |error| store_error(Statement::Register, format!("register consumer {name}"), error);
+        keys::note_declared(&mut conn, registration).await?;
         // One statement: the first registration makes the row, a later one of the same key version updates it.
         sqlx::query(
             "INSERT INTO consumers AS c (consumer_name, key_version, plugin_digest, group_id, started_from, created_at) \

@@ -49,6 +49,7 @@ impl Fixture {
             name: consumer.clone(),
             group: "g".into(),
             key_version: 1,
+            declared: 1,
             plugin_digest: [7; 32],
             started_from: serde_json::json!({"start": "earliest"}),
         };

@@ -182,6 +182,7 @@ impl Fixture {
             name: ConsumerName::new(name).unwrap(),
             group: name.into(),
             key_version: 1,
+            declared: 1,
             plugin_digest: [7; 32],
             started_from: serde_json::json!({ "start": "earliest" }),
         };

@@ -54,6 +54,7 @@ pub(super) async fn registering_again_changes_no_key_version(f: &Fixture) {
         name: first.name.clone(),
         group: "other".into(),
         key_version,
+        declared: key_version,
         plugin_digest: [digest; 32],
         started_from: serde_json::json!({}),
     };

@@ -1,0 +1,36 @@
+//! Files that the configuration only names, and that others read once: a certificate that is renewed is a change of it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::Config;
+
+/// More than any certificate has.
+const LARGEST: u64 = 4 << 20;
+
+/// Those of this configuration, each with its key and the SHA-256 of its content. Whether they are there and any good is
+/// their readers' business.
+pub(super) fn read(config: &Config) -> BTreeMap<PathBuf, (String, Option<[u8; 32]>)> {
+    let tls = config.http.tls.iter();
+    let tls = tls.flat_map(|tls| [("[http] tls.cert_file", &tls.cert_file), ("[http] tls.key_file", &tls.key_file)]);
+    let mut files: BTreeMap<PathBuf, String> = tls.map(|(key, file)| (file.clone(), key.to_owned())).collect();
+    for (name, cluster) in &config.kafka {
+        let paths = cluster.properties.iter().filter(|(key, _)| key.ends_with(".location"));
+        files.extend(paths.map(|(key, file)| (PathBuf::from(file), format!("[kafka.{name}] {key}"))));
+    }
+    files.into_iter().map(|(file, key)| (file.clone(), (key, digest(&file)))).collect()
+}
+
+fn digest(file: &Path) -> Option<[u8; 32]> {
+    let meta = fs::metadata(file).ok()?;
+    // `ssl.ca.location` may be a folder, and a name may lead to what never ends.
+    if !meta.is_file() || meta.len() > LARGEST {
+        return None;
+    }
+    Some(Sha256::digest(fs::read(file).ok()?).into())
+}

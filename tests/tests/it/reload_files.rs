@@ -1,0 +1,165 @@
+//! A change in any file that the configuration comes from is seen, through whatever links lead there, and is taken as far as
+//! a running process can take it; plugins' files, and signatures that come after them.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tidegate::{
+    app::{App, PluginLoader},
+    config::{self, Consumer},
+};
+use tidegate_tests::{builds::replace, wait};
+
+use crate::{
+    accounts,
+    kafka_scene::{Scene, until_ready},
+    reload::{events, last},
+};
+
+/// A mount of Kubernetes: each name leads through `..data` to the version that is there now.
+struct Mount {
+    folder: PathBuf,
+    version: usize,
+}
+
+impl Mount {
+    fn new(folder: &Path, files: &[(&str, String)]) -> Self {
+        let mut mount = Self { folder: folder.to_owned(), version: 0 };
+        mount.swap(files);
+        for (name, _) in files {
+            symlink(Path::new("..data").join(name), folder.join(name)).unwrap();
+        }
+        mount
+    }
+
+    /// All files at once are others.
+    fn swap(&mut self, files: &[(&str, String)]) {
+        self.version += 1;
+        let version = format!("..{}", self.version);
+        let there = self.folder.join(&version);
+        fs::create_dir(&there).unwrap();
+        for (name, text) in files {
+            fs::write(there.join(name), text).unwrap();
+        }
+        let new = self.folder.join("..data_tmp");
+        symlink(&version, &new).unwrap();
+        fs::rename(new, self.folder.join("..data")).unwrap();
+    }
+}
+
+/// A name of the plugin's that says under which settings it was loaded.
+fn named_by_settings() -> Arc<PluginLoader> {
+    Arc::new(|consumer: &Consumer| {
+        let name = consumer.plugin.settings.get("name").and_then(|name| name.as_str()).unwrap_or("unnamed");
+        Ok(Arc::new(accounts::native(name)))
+    })
+}
+
+/// What became of the configuration the last time that it was read.
+fn configured(app: &App) -> (String, String) {
+    let report = app.health().configuration();
+    report.map(|report| (report.result.to_owned(), report.why.unwrap_or_default())).unwrap_or_default()
+}
+
+async fn until_configured(app: &App, result: &str, part: &str) {
+    let says = |(found, why): &(String, String)| found == result && why.contains(part);
+    wait::until(&format!("the configuration is {result}: {part}"), async || configured(app), says).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_in_any_file_of_the_configuration_is_seen() {
+    let scene = Scene::new(1).await;
+    scene.consumer("c").await;
+    let folder = tempfile::tempdir().unwrap();
+    let root = format!(
+        "include = [\"consumers.toml\"]\n[database.main]\nurl_file = \"url\"\n[kafka.main]\n\"bootstrap.servers\" = \
+         \"{}\"\n\"session.timeout.ms\" = 6000\n[http]\nlisten = \"off\"\n",
+        scene.broker.bootstrap()
+    );
+    let consumers = |name: &str| {
+        format!(
+            "[[consumer]]\nname = \"c\"\ngroup = \"c-{topic}\"\ntopics = [\"{topic}\"]\nstart = \"earliest\"\nlanes = 1\n\
+             plugin = {{ path = \"p.wasm\", settings = {{ name = \"{name}\" }} }}\n\
+             [[consumer.target]]\nname = \"balances\"\ntable = \"c_balances\"\ncolumns = [\"account\", \"total\"]\n\
+             key = [\"account\"]\nmerge = {{ total = \"add\" }}\n\
+             [[consumer.target]]\nname = \"latest\"\ntable = \"c_latest\"\ncolumns = [\"account\", \"version\", \"note\"]\n\
+             key = [\"account\"]\nguard = {{ newer_by = \"version\" }}\n",
+            topic = scene.topic
+        )
+    };
+    let files = |name: &str, url: &str| {
+        [("tidegate.toml", root.clone()), ("consumers.toml", consumers(name)), ("url", url.to_owned())]
+    };
+    let url = scene.database.url().to_owned();
+    let mut mount = Mount::new(folder.path(), &files("one", &url));
+    let config = config::load(&folder.path().join("tidegate.toml")).unwrap();
+    let app = App::start_with(config, named_by_settings(), vec![]).unwrap();
+    scene.produce(0, events(0..20));
+    scene.consumed(&app, "c").await;
+    let rules = async || app.report()[0].plugin.as_ref().map(|plugin| plugin.name.clone()).unwrap_or_default();
+    assert_eq!(rules().await, "one");
+
+    // An included file, by a turned link.
+    mount.swap(&files("two", &url));
+    wait::until("the included file's settings rule", rules, |name| name == "two").await;
+    until_configured(&app, "taken", "").await;
+
+    // A secret takes a restart, and the reason tells no secret.
+    mount.swap(&files("three", &format!("{url}{}application_name=hidden", if url.contains('?') { '&' } else { '?' })));
+    until_configured(&app, "refused", "it takes a restart of the process: [database]").await;
+    assert!(!configured(&app).1.contains("hidden"));
+    assert!(app.metrics().text().contains("tidegate_config_reloads_total{result=\"refused\"} 1"));
+    assert_eq!(rules().await, "two", "and nothing else of it is taken");
+
+    // A mistake in an included file is seen, and so is where it is put right.
+    let mut broken = files("four", &url);
+    broken[1].1.push_str("[[consumer.target]]\nname = \"broken\"\n");
+    mount.swap(&broken);
+    until_configured(&app, "refused", "consumers.toml").await;
+    mount.swap(&files("four", &url));
+    wait::until("the mended file's settings rule", rules, |name| name == "four").await;
+    scene.produce(0, events(20..40));
+    scene.consumed(&app, "c").await;
+    until_ready(&app).await;
+    app.drain().await;
+    assert_eq!(scene.sum("c").await, 400);
+    scene.proofs("c").await;
+}
+
+/// By the watch alone: nobody is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn consumers_that_share_a_plugin_s_file_all_take_its_change() {
+    let scene = Scene::new(1).await;
+    let wanted = [scene.consumer("a").await, scene.consumer("b").await];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shared.wasm");
+    fs::write(&file, "one").unwrap();
+    let loader: Arc<PluginLoader> = Arc::new(|consumer: &Consumer| {
+        let name = fs::read_to_string(&consumer.plugin.path).unwrap();
+        Ok(Arc::new(accounts::native(&name)))
+    });
+    let mut config = scene.config(&wanted);
+    config.watch_plugins = true;
+    config.consumers.iter_mut().for_each(|consumer| consumer.plugin.path.clone_from(&file));
+    let app = App::start_with(config, loader, vec![]).unwrap();
+    let rule = async || {
+        let names = app.report().into_iter().map(|report| report.plugin.map(|plugin| plugin.name).unwrap_or_default());
+        names.collect::<Vec<_>>()
+    };
+    wait::until("both run", rule, |names| *names == ["one", "one"]).await;
+    until_ready(&app).await;
+    for name in ["two", "three"] {
+        replace(&file, name.as_bytes());
+        wait::until("both have taken it", rule, |names| names.iter().all(|rules| rules == name)).await;
+    }
+    assert!(["a", "b"].into_iter().all(|consumer| last(&app, consumer).1 == "taken"));
+    scene.produce(0, events(0..20));
+    scene.consumed(&app, "a").await;
+    scene.consumed(&app, "b").await;
+    app.drain().await;
+    assert_eq!((scene.sum("a").await, scene.sum("b").await), (200, 200));
+}
