@@ -34,14 +34,16 @@ pub(super) enum Asks<'a> {
 }
 
 impl Launch {
-    /// The plugin, compiled at the first call. Waits for nobody else's compiler.
+    /// The plugin, compiled at the first call under these settings. Waits for nobody else's compiler.
     pub(super) async fn compiled(&self, settings: &Arc<config::Consumer>) -> Result<Arc<dyn Plugin>, PluginError> {
         let mut compiled = self.compiled.lock().await;
-        if let Some(plugin) = compiled.as_ref() {
+        if let Some((of, plugin)) = compiled.as_ref()
+            && of.rules_alike(settings)
+        {
             return Ok(Arc::clone(plugin));
         }
         let plugin = self.load(settings).await?;
-        *compiled = Some(Arc::clone(&plugin));
+        *compiled = Some((Arc::clone(settings), Arc::clone(&plugin)));
         Ok(plugin)
     }
 

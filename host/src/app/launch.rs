@@ -28,7 +28,7 @@ use crate::{
     metrics::ConsumerMetrics,
     outage::Told,
     pipeline::{Consumer, Parts, ShadowSlot},
-    plugin::ComputePool,
+    plugin::{ComputePool, Plugin},
     source::{
         Source,
         kafka::{ClientOptions, KafkaSource},
@@ -61,8 +61,8 @@ pub(super) struct Launch {
     pub(super) fault: Mutex<Option<Fault>>,
     /// An operator's words that keys may change.
     pub(super) acceptances: Arc<Mutex<Vec<Acceptance>>>,
-    /// Compiled once, however often the start is tried.
-    pub(super) compiled: tokio::sync::Mutex<Option<Arc<dyn crate::plugin::Plugin>>>,
+    /// Compiled once, however often the start is tried; with the settings that it was loaded under.
+    pub(super) compiled: tokio::sync::Mutex<Option<(Arc<config::Consumer>, Arc<dyn Plugin>)>>,
     /// Other keys that the start which comes next may take.
     pub(super) accepting: Mutex<Option<Arc<Accepting>>>,
     /// What it was told to do about its rules.

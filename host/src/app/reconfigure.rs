@@ -199,7 +199,7 @@ impl Inner {
             launch.shade().await;
         }
         for launch in idle {
-            launch.start_anew().await;
+            launch.start_anew();
         }
         for one in made.drain(..) {
             tracing::info!(consumer = %one.launch.settings().name, "is new in the configuration: starting it");
@@ -297,6 +297,25 @@ mod tests {
         let plan = planned(CONSUMER, &config(&other)).unwrap();
         assert_eq!((plan.removed.len(), plan.added.len(), plan.changed.len()), (1, 1, 0));
         assert_eq!(plan.added[0].name.as_str(), "b");
+    }
+
+    /// Who reads it has read it; that it is another is no other configuration, but must not go unseen.
+    #[test]
+    fn a_certificate_that_is_renewed_takes_a_restart() {
+        let with = |digest: Option<[u8; 32]>| {
+            let mut config = config(CONSUMER);
+            config.linked.insert("/x/tls.pem".into(), ("[http] tls.cert_file".to_owned(), digest));
+            config
+        };
+        let planned = |from: &config::Config, to: &config::Config| {
+            let running: Vec<_> = from.consumers.iter().cloned().map(Arc::new).collect();
+            plan(from, &running, to)
+        };
+        assert_eq!(planned(&with(Some([1; 32])), &with(Some([1; 32]))), Ok(Plan::default()));
+        for to in [Some([2; 32]), None] {
+            let why = planned(&with(Some([1; 32])), &with(to)).unwrap_err();
+            assert_eq!(why, ["[http] tls.cert_file: /x/tls.pem is read at a start, and has changed"]);
+        }
     }
 
     #[test]

@@ -202,8 +202,7 @@ impl Launch {
     }
 
     /// Its settings have changed and it does not run: its next start has them, and if it had stopped, it starts now.
-    pub(super) async fn start_anew(&self) {
-        *self.compiled.lock().await = None;
+    pub(super) fn start_anew(&self) {
         let stopped = |stage: &mut Stage| {
             let stopped = *stage == Stage::Stopped;
             if stopped {

@@ -119,6 +119,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_signature_that_comes_after_its_plugin_is_waited_for() {
+        let text = |signed: &str| {
+            format!(
+                "[database.main]\nurl = \"postgres://h/d\"\n[kafka.main]\n\"bootstrap.servers\" = \"h:1\"\n[[consumer]]\n\
+                 name = \"a\"\ntopics = [\"t\"]\nplugin = {{ path = \"p.wasm\"{signed} }}\n[[consumer.target]]\nname = \
+                 \"o\"\ntable = \"o\"\ncolumns = [\"id\", \"n\"]\nkey = [\"id\"]\n"
+            )
+        };
+        let of = |signed: &str| {
+            let config = config::parse(&text(signed), Path::new("/x/t.toml"), &|_| None).unwrap().config;
+            files(&config.consumers[0])
+        };
+        assert_eq!(of(""), BTreeSet::from(["/x/p.wasm".into()]));
+        let signed = of(", signed_by = [\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"]");
+        assert_eq!(signed, BTreeSet::from(["/x/p.wasm".into(), "/x/p.wasm.sig".into()]));
+    }
+
+    #[test]
     fn whatever_way_a_file_is_replaced_it_is_seen_once() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);

@@ -127,7 +127,7 @@ impl Danger {
             Self::RunIdAsInputId => "the input id names the input, whatever run carries it; keep the run id out of it",
             Self::KeysChanged => {
                 "deploy the plugin of before; or, where other keys are meant, accept them once with `tidegate run \
-                 --accept-key-change CONSUMER`: under other keys every message looks new"
+                 --accept-key-change CONSUMER`, or `tidegate consumers reload` with it: under other keys every message looks new"
             }
             Self::NotDeterministic => {
                 "take clocks, randomness and iteration order of hash maps out of the plugin; `record-time-ms` and \

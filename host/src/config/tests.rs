@@ -123,6 +123,46 @@ fn paths_start_at_the_file_that_they_stand_in() {
     assert_eq!(config.databases["main"].url.expose(), "sqlite://conf%231/shop 100%.db?x=1");
 }
 
+/// Whoever watches must know where a mistake is put right.
+#[test]
+fn every_file_is_known_that_was_read_or_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
+    let known = || {
+        let (files, read) = super::load_with_files(&at("tidegate.toml"));
+        let names = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
+        (names.collect::<BTreeSet<_>>(), read)
+    };
+    let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+    let head = "include = [\"second.toml\"]\n[http]\ntls = { cert_file = \"tls.crt\", key_file = \"tls.key\" }\n\
+                token_file = \"token\"\n";
+    write(
+        "tidegate.toml",
+        &format!("{head}{}", with("url = \"postgres://tidegate@localhost/shop\"", "url_file = \"url\"")),
+    );
+    let (files, read) = known();
+    assert!(read.is_err());
+    assert_eq!(files, named(&["tidegate.toml", "second.toml", "token", "url"]), "what is not there, too");
+
+    write("second.toml", "[kafka.other]\n\"bootstrap.servers\" = \"h:1\"\n");
+    write("token", "0123456789abcdef\n");
+    write("url", "postgres://tidegate@localhost/shop\n");
+    write("tls.crt", "one");
+    let (files, read) = known();
+    let config = read.unwrap().config;
+    assert_eq!(files, named(&["tidegate.toml", "second.toml", "token", "url", "tls.crt", "tls.key"]));
+    assert_eq!(config.files.iter().collect::<BTreeSet<_>>().len(), files.len());
+    let (key, digest) = &config.linked[&at("tls.crt")];
+    assert!(key == "[http] tls.cert_file" && digest.is_some() && config.linked[&at("tls.key")].1.is_none());
+    write("tls.crt", "two");
+    assert_ne!(known().1.unwrap().config.linked, config.linked, "another certificate under the same name");
+
+    write("second.toml", "[kafka.other");
+    let (files, read) = known();
+    assert!(read.is_err() && files.contains("second.toml") && files.contains("tidegate.toml"));
+}
+
 #[test]
 fn files_include_files() {
     let folder = tempfile::tempdir().unwrap();

@@ -54,6 +54,9 @@ fn one(html: &mut String, consumer: &ConsumerReport, outcomes: Outcomes) {
             let _ = write!(html, " · <span class=\"{class}\">last reload {} {}{why}</span>", reload.at, reload.result);
         }
         html.push_str("</p>");
+        if let Some(warning) = &plugin.warning {
+            let _ = write!(html, "<p class=\"bad\">plugin: {}</p>", escape(warning));
+        }
     }
     for reason in &consumer.reasons {
         let _ = write!(html, "<p class=\"bad\">{}: {}</p>", escape(&reason.about), escape(&reason.text));
