@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod fail_point;
+mod file_stamp;
 pub mod health;
 pub mod http;
 pub mod identity;

@@ -4,8 +4,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{StartError, gates::Asks, launch::Launch, locked, reload::Tried};
-use crate::{config, key_gate::Acceptance, metrics::Reloaded, plugin::Plugin, store::KeySample};
+use super::{
+    StartError,
+    gates::Asks,
+    launch::Launch,
+    locked,
+    reload::{Tried, failed},
+};
+use crate::{config, health::ReloadReport, key_gate::Acceptance, metrics::Reloaded, plugin::Plugin, store::KeySample};
 
 /// What the next start may do that others may not. It is gone once that start has come to an end, whichever.
 pub(super) struct Accepting {
@@ -94,9 +100,16 @@ impl Launch {
         if locked(&self.accepting).take().is_none() {
             return;
         }
-        self.tell(match started {
-            Ok(digest) => Tried { result: Reloaded::Taken, digest: Some(digest), why: None, warning: None },
-            Err(error) => Tried::failed(error, None),
-        });
+        match started {
+            Ok(digest) => {
+                self.tell(Tried { result: Reloaded::Taken, digest: Some(digest), why: None, warning: None });
+            }
+            // No rules are in force: the consumer has stopped, and its state says why.
+            Err(error) => {
+                let (result, why) = (failed(error), format!("the consumer has stopped: {error}"));
+                self.metrics.reloaded(result);
+                self.health.reloaded(ReloadReport::now(result, None, Some(why)));
+            }
+        }
     }
 }

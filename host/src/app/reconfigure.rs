@@ -304,7 +304,7 @@ mod tests {
     fn a_certificate_that_is_renewed_takes_a_restart() {
         let with = |digest: Option<[u8; 32]>| {
             let mut config = config(CONSUMER);
-            config.linked.insert("/x/tls.pem".into(), ("[http] tls.cert_file".to_owned(), digest));
+            config.linked.insert("/x/ca.pem".into(), ("[kafka.main] ssl.ca.location".to_owned(), digest));
             config
         };
         let planned = |from: &config::Config, to: &config::Config| {
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(planned(&with(Some([1; 32])), &with(Some([1; 32]))), Ok(Plan::default()));
         for to in [Some([2; 32]), None] {
             let why = planned(&with(Some([1; 32])), &with(to)).unwrap_err();
-            assert_eq!(why, ["[http] tls.cert_file: /x/tls.pem is read at a start, and has changed"]);
+            assert_eq!(why, ["[kafka.main] ssl.ca.location: /x/ca.pem is read at a start, and has changed"]);
         }
     }
 

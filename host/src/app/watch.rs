@@ -4,14 +4,17 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs,
     path::{Path, PathBuf},
     sync::Weak,
     time::Duration,
 };
 
 use super::{Inner, locked};
-use crate::{config, plugin::distribution::signatures_beside};
+use crate::{
+    config,
+    file_stamp::{Stamp, stamp},
+    plugin::distribution::signatures_beside,
+};
 
 /// How often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -19,16 +22,6 @@ const LOOK: Duration = Duration::from_secs(1);
 const SETTLED: Duration = Duration::from_millis(300);
 /// So often at most.
 const LOOKS: usize = 100;
-
-/// What tells one state of a file from another, without reading it. `None`: it is not there.
-type Stamp = Option<(u64, u64, u64, i64, i64, i64, i64)>;
-
-pub(super) fn stamp(path: &Path) -> Stamp {
-    use std::os::unix::fs::MetadataExt;
-
-    let seen = fs::metadata(path).ok()?;
-    Some((seen.dev(), seen.ino(), seen.size(), seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()))
-}
 
 /// What was seen last of each file.
 #[derive(Default)]
@@ -114,7 +107,7 @@ async fn settle(path: &Path, seen: &mut Seen) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
     use super::*;
 

@@ -36,7 +36,7 @@ pub fn check(config: &Config, report: &mut Report, load: &Load<'_>) -> Plugins {
         }
         None => report.found(Danger::NoDuplicateMetric, "configuration", "http", "it is off, so there are no metrics"),
     }
-    if let Some(Err(why)) = config.http.tls.as_ref().map(crate::http::load_tls) {
+    if let Some(Err(why)) = config.http.tls.as_ref().map(crate::http::examine_tls) {
         let help = "both are PEM files that tidegate's user can read, and belong together";
         report.add(Mark::Error, "configuration", "http", why, Some(help.to_owned()));
     }

@@ -1,4 +1,5 @@
-//! Files that the configuration only names, and that others read once: a certificate that is renewed is a change of it.
+//! Files that the configuration only names, and that the Kafka client reads once: a certificate that is renewed there is a
+//! change of the configuration.
 
 use std::{
     collections::BTreeMap,
@@ -16,9 +17,7 @@ const LARGEST: u64 = 4 << 20;
 /// Those of this configuration, each with its key and the SHA-256 of its content. Whether they are there and any good is
 /// their readers' business.
 pub(super) fn read(config: &Config) -> BTreeMap<PathBuf, (String, Option<[u8; 32]>)> {
-    let tls = config.http.tls.iter();
-    let tls = tls.flat_map(|tls| [("[http] tls.cert_file", &tls.cert_file), ("[http] tls.key_file", &tls.key_file)]);
-    let mut files: BTreeMap<PathBuf, String> = tls.map(|(key, file)| (file.clone(), key.to_owned())).collect();
+    let mut files = BTreeMap::new();
     for (name, cluster) in &config.kafka {
         let paths = cluster.properties.iter().filter(|(key, _)| key.ends_with(".location"));
         files.extend(paths.map(|(key, file)| (PathBuf::from(file), format!("[kafka.{name}] {key}"))));

@@ -135,11 +135,17 @@ fn every_file_is_known_that_was_read_or_looked_for() {
         (names.collect::<BTreeSet<_>>(), read)
     };
     let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
-    let head = "include = [\"second.toml\"]\n[http]\ntls = { cert_file = \"tls.crt\", key_file = \"tls.key\" }\n\
-                token_file = \"token\"\n";
+    let head = "include = [\"second.toml\"]\n[http]\ntoken_file = \"token\"\n";
+    let (authority, key) = (at("ca.pem"), at("client.key"));
+    let kafka = format!(
+        "\"localhost:9092\"\n\"security.protocol\" = \"SSL\"\n\"ssl.ca.location\" = \"{}\"\n\"ssl.key.location\" = \"{}\"",
+        authority.display(),
+        key.display()
+    );
     write(
         "tidegate.toml",
-        &format!("{head}{}", with("url = \"postgres://tidegate@localhost/shop\"", "url_file = \"url\"")),
+        &format!("{head}{}", with("url = \"postgres://tidegate@localhost/shop\"", "url_file = \"url\""))
+            .replace("\"localhost:9092\"", &kafka),
     );
     let (files, read) = known();
     assert!(read.is_err());
@@ -148,14 +154,14 @@ fn every_file_is_known_that_was_read_or_looked_for() {
     write("second.toml", "[kafka.other]\n\"bootstrap.servers\" = \"h:1\"\n");
     write("token", "0123456789abcdef\n");
     write("url", "postgres://tidegate@localhost/shop\n");
-    write("tls.crt", "one");
+    write("ca.pem", "one");
     let (files, read) = known();
     let config = read.unwrap().config;
-    assert_eq!(files, named(&["tidegate.toml", "second.toml", "token", "url", "tls.crt", "tls.key"]));
+    assert_eq!(files, named(&["tidegate.toml", "second.toml", "token", "url", "ca.pem", "client.key"]));
     assert_eq!(config.files.iter().collect::<BTreeSet<_>>().len(), files.len());
-    let (key, digest) = &config.linked[&at("tls.crt")];
-    assert!(key == "[http] tls.cert_file" && digest.is_some() && config.linked[&at("tls.key")].1.is_none());
-    write("tls.crt", "two");
+    let (name, digest) = &config.linked[&authority];
+    assert!(name == "[kafka.main] ssl.ca.location" && digest.is_some() && config.linked[&key].1.is_none());
+    write("ca.pem", "two");
     assert_ne!(known().1.unwrap().config.linked, config.linked, "another certificate under the same name");
 
     write("second.toml", "[kafka.other");

@@ -35,8 +35,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Every file that was read for it, or looked for: itself, those that it includes, and those of secrets.
     pub files: Vec<PathBuf>,
-    /// Files that others read at a start, and that are not part of it: certificates and keys. Each with its key, and the
-    /// SHA-256 of its content, where it could be read.
+    /// Files that the Kafka client reads at a start, and that are not part of it: certificates and keys. Each with its key,
+    /// and the SHA-256 of its content, where it could be read.
     pub linked: BTreeMap<PathBuf, (String, Option<[u8; 32]>)>,
     /// `[database.NAME]`.
     pub databases: BTreeMap<String, Database>,

@@ -221,8 +221,19 @@ mod tests {
         };
         let right = ask(format!("https://localhost:{port}"), Some(&own.cert_file)).await.unwrap();
         assert_eq!((right.status, right.body.as_str()), (200, "live\n"));
+        // A certificate that is renewed, by two steps, is shown before long; until both are there the one of before is.
+        let trusted = folder.path().join("trusted.pem");
+        std::fs::copy(&other.cert_file, &trusted).unwrap();
+        std::fs::copy(&other.cert_file, &own.cert_file).unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+        assert!(ask(format!("https://localhost:{port}"), Some(&trusted)).await.is_err(), "its key is not there yet");
+        std::fs::copy(&other.key_file, &own.key_file).unwrap();
+        while ask(format!("https://localhost:{port}"), Some(&trusted)).await.is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        let (own, other) = (other, made("third.pem"));
         for (url, trusted, part) in [
-            (format!("https://localhost:{port}"), Some(&*other.cert_file), "other.pem"),
+            (format!("https://localhost:{port}"), Some(&*other.cert_file), "third.pem"),
             (format!("https://127.0.0.1:{port}"), Some(&own.cert_file), "name"),
             (format!("https://localhost:{port}"), None, "--ca"),
             (format!("https://localhost:{port}"), Some(&own.key_file), "no certificate"),

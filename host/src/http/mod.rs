@@ -20,7 +20,7 @@ use axum::{
     routing::get,
 };
 pub use serve::Server;
-pub use tls::load as load_tls;
+pub use tls::{examine as examine_tls, load as load_tls};
 
 use crate::{
     app::{App, Control},
