@@ -89,7 +89,7 @@ impl App {
     /// # Errors
     /// As [`start`](App::start).
     pub fn start_accepting(config: config::Config, accepted: Vec<Acceptance>) -> Result<Self, StartError> {
-        let runtime = Runtime::new(config.plugin_cache.as_deref())?;
+        let runtime = Runtime::of(&config)?;
         let plugins = Arc::new(move |consumer: &config::Consumer| runtime.load(&consumer.plugin));
         Self::start_with(config, plugins, accepted)
     }
@@ -119,7 +119,7 @@ impl App {
         for consumer in &inner.config.consumers {
             inner.spawn(inner.make(consumer)?);
         }
-        let watcher = inner.config.watch_plugins.then(|| tokio::spawn(watch::watch(Arc::downgrade(&inner))));
+        let watcher = inner.config.plugins.watch.then(|| tokio::spawn(watch::watch(Arc::downgrade(&inner))));
         Ok(Self { inner, watcher })
     }
 

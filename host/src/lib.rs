@@ -4,6 +4,7 @@
 //! `pipeline`. ARCHITECTURE.md has the layout, the glossary and the invariants cited in comments.
 
 pub mod app;
+mod atomic_file;
 pub mod check;
 pub mod class;
 pub mod cli;

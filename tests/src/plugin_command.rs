@@ -43,7 +43,17 @@ impl Answer {
 /// Where it cannot be started.
 #[must_use]
 pub fn tidegate(folder: &Path, words: &[&str]) -> Answer {
-    Answer::of(&Command::new(program("tidegate")).args(words).current_dir(folder).output().unwrap())
+    tidegate_with(folder, &[], words)
+}
+
+/// The same with these environment variables.
+///
+/// # Panics
+/// Where it cannot be started.
+#[must_use]
+pub fn tidegate_with(folder: &Path, variables: &[(&str, &str)], words: &[&str]) -> Answer {
+    let mut command = Command::new(program("tidegate"));
+    Answer::of(&command.args(words).current_dir(folder).envs(variables.iter().copied()).output().unwrap())
 }
 
 /// A command that goes on, and what it says line by line. Ended with the test.

@@ -92,7 +92,7 @@ impl Launch {
             Asks::OtherKeys(_, accepting) => Some(accepting),
             Asks::Beforehand | Asks::Reload(_) => None,
         };
-        self.golden_cases(settings, plugin.digest()).await?;
+        self.golden_cases(settings, &plugin).await?;
         let context = EvaluateContext::of(settings);
         let gate = Gate {
             store,
@@ -137,19 +137,13 @@ impl Launch {
 
 impl Launch {
     /// Runs the golden cases that the configuration names, each twice in fresh instances.
-    async fn golden_cases(&self, settings: &Arc<config::Consumer>, digest: [u8; 32]) -> Result<(), StartError> {
+    async fn golden_cases(&self, settings: &config::Consumer, plugin: &Arc<dyn Plugin>) -> Result<(), StartError> {
         let Some(folder) = settings.plugin.cases.clone() else { return Ok(()) };
-        let (plugins, settings) = (Arc::clone(&self.plugins), Arc::clone(settings));
+        let plugin = Arc::clone(plugin);
         let granted: Arc<[TargetSpec]> = settings.targets.as_slice().into();
         let run = move || {
-            let load = |said: &serde_json::Value| {
-                let mut consumer = (*settings).clone();
-                consumer.plugin.settings = said.clone();
-                // The file may change meanwhile: it is this one that is examined.
-                consumer.plugin.sha256 = Some(digest);
-                plugins(&consumer)
-            };
-            let report = cases::run_folder(&folder, &load, Some(&granted)).map_err(|error| error.to_string())?;
+            let report =
+                cases::run_folder(&folder, plugin.as_ref(), Some(&granted)).map_err(|error| error.to_string())?;
             let failed: Vec<String> = report.failed().map(|(name, why)| format!("{name}: {why}")).collect();
             let Some(first) = failed.first() else { return Ok(()) };
             let (failed, all) = (failed.len(), report.cases.len());

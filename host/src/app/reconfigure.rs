@@ -40,8 +40,7 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
     for (file, (key, _)) in changed_links(base, new) {
         whole(true, key, &format!("{} is read at a start, and has changed", file.display()));
     }
-    let plugins = |config: &config::Config| (config.plugin_cache.clone(), config.watch_plugins);
-    whole(plugins(base) != plugins(new), "[plugins]", "the plugin engine runs with it");
+    whole(base.plugins != new.plugins, "[plugins]", "the plugin engine runs with it");
 
     let mut plan = Plan::default();
     for consumer in &new.consumers {
@@ -325,7 +324,7 @@ mod tests {
         new.kafka.get_mut("main").unwrap().properties.insert("client.id".into(), "x".into());
         new.http.token = Some(config::Secret::new("other-secret-other-secret"));
         new.log.json = true;
-        new.watch_plugins = false;
+        new.plugins.watch = false;
         let why = planned(CONSUMER, &new).unwrap_err();
         let keys: Vec<&str> = why.iter().map(|why| why.split(':').next().unwrap()).collect();
         assert_eq!(keys, ["[database]", "[kafka]", "[http]", "[log]", "[plugins]"]);

@@ -88,8 +88,9 @@ pub(super) async fn watch(app: Weak<Inner>) {
 fn files(settings: &config::Consumer) -> BTreeSet<PathBuf> {
     let plugins = [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten();
     let of = |plugin: &config::Plugin| {
-        let signatures = (!plugin.signed_by.is_empty()).then(|| signatures_beside(&plugin.path));
-        [Some(plugin.path.clone()), signatures]
+        let file = plugin.origin.file().map(Path::to_owned);
+        let signatures = file.as_deref().filter(|_| !plugin.signed_by.is_empty()).map(signatures_beside);
+        [file, signatures]
     };
     plugins.flat_map(of).flatten().collect()
 }

@@ -57,12 +57,11 @@ pub fn check(config: &Config, report: &mut Report, load: &Load<'_>) -> Plugins {
 
 fn check_plugin(consumer: &Consumer, report: &mut Report, load: &Load<'_>) -> Option<Arc<dyn Plugin>> {
     let name = consumer.name.as_str();
-    let path = &consumer.plugin.path;
     let unprobed = |report: &mut Report| {
         report.unknown(Danger::NotDeterministic);
         report.unknown(Danger::PositionAsKey);
     };
-    if !consumer.plugin.is_remote() && !path.is_file() {
+    if let Some(path) = consumer.plugin.origin.file().filter(|path| !path.is_file()) {
         let help = "`tidegate plugin build DIR` makes it from source; a relative path starts at the configuration file's folder";
         report.add(Mark::Error, name, "plugin", format!("there is no file {}", path.display()), Some(help.to_owned()));
         unprobed(report);

@@ -9,10 +9,12 @@ use bytes::Bytes;
 
 use super::danger::Danger;
 use crate::{
+    config::{Payload, Tombstones},
     plugin::{
-        Accepted, Body, ComputeResult, Computed, KeyResult, Message, Plugin, PluginError, Shape,
+        Accepted, ComputeResult, Computed, KeyResult, Message, Plugin, PluginError, Shape,
         metamorphic::{Relation, first_violation},
     },
+    record::Record,
     value::Value,
 };
 
@@ -112,18 +114,20 @@ pub(crate) fn messages(sources: &[Arc<str>], binary: bool) -> Vec<Message> {
         Some(String::new()),
         None,
     ];
-    let body = |text: &Option<String>| match text {
-        None => Body::Absent,
-        Some(text) if binary => Body::Binary(Bytes::from(text.clone())),
-        Some(text) => Body::Text(Bytes::from(text.clone())),
-    };
-    let message = |source: &Arc<str>, text: &Option<String>, i: usize| Message {
-        source: Arc::clone(source),
+    let record = |(i, text): (usize, &Option<String>)| Record {
+        offset: 0,
+        timestamp_ms: None,
         key: i.is_multiple_of(2).then(|| Bytes::from(format!("key-{i}"))),
-        body: body(text),
+        payload: text.clone().map(Bytes::from),
         headers: vec![],
     };
-    sources.iter().flat_map(|source| bodies.iter().enumerate().map(move |(i, text)| message(source, text, i))).collect()
+    let records: Vec<Record> = bodies.iter().enumerate().map(record).collect();
+    let payload = if binary { Payload::Binary } else { Payload::Text };
+    let of = |source: &Arc<str>| -> Vec<Message> {
+        // Nothing of this is anything but text.
+        records.iter().filter_map(|record| Message::of(record, source, payload, Tombstones::Plugin).ok()).collect()
+    };
+    sources.iter().flat_map(of).collect()
 }
 
 #[cfg(test)]
@@ -132,7 +136,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::plugin::{RawIdentity, native::Native};
+    use crate::plugin::{Body, RawIdentity, native::Native};
 
     fn identity(id: String) -> KeyResult {
         let (aggregate_id, occurred_at, fingerprint) = ("a".to_owned(), None, None);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     check::{self, Report},
-    config,
+    config::{self, Consumer},
     plugin::Runtime,
 };
 
@@ -30,9 +30,9 @@ pub(super) fn run(arguments: &Arguments, options: &CheckOptions) -> Exit {
     }
     let mut report = Report::of(&loaded.warnings);
     // Only where a plugin has to be fetched: the folder is the service's own, and may be another user's.
-    let remote = loaded.config.consumers.iter().any(|consumer| consumer.plugin.is_remote());
-    let cache = loaded.config.plugin_cache.as_deref().filter(|_| remote);
-    let runtime = match Runtime::new(cache) {
+    let is_remote = |consumer: &Consumer| consumer.plugin.origin.reference().is_some();
+    let remote = loaded.config.consumers.iter().any(is_remote);
+    let runtime = match if remote { Runtime::of(&loaded.config) } else { Runtime::new(None) } {
         Ok(runtime) => runtime,
         Err(error) => {
             complain(&format!("cannot start the plugin runtime: {error}"));

@@ -39,7 +39,7 @@ pub(super) fn run(config: &Config, options: &RunOptions) -> Exit {
         complain(&format!("error: --consumer: there is no such consumer; there is: {}", names.join(", ")));
         return Exit::Invalid;
     }
-    let runtime = match Runtime::new(config.plugin_cache.as_deref()) {
+    let runtime = match Runtime::of(config) {
         Ok(runtime) => runtime,
         Err(error) => {
             complain(&format!("cannot start the plugin runtime: {error}"));

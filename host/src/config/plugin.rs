@@ -10,7 +10,7 @@ use super::{
     schema,
     section::{Placed, Section},
 };
-use crate::plugin::distribution::{PublicKey, Reference};
+use crate::plugin::distribution::{Origin, PublicKey};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -19,15 +19,7 @@ const MIB: usize = 1 << 20;
 pub(super) fn read(consumer: &Section<'_>) -> Plugin {
     consumer.missing("plugin", "add [consumer.plugin] with path = \"FILE.wasm\": the business rules");
     let Some(section) = consumer.section("plugin", &schema::PLUGIN) else {
-        let settings = Json::Object(Map::new());
-        return Plugin {
-            path: PathBuf::new(),
-            sha256: None,
-            signed_by: Vec::new(),
-            cases: None,
-            limits: PluginLimits::default(),
-            settings,
-        };
+        return Plugin::at(PathBuf::new());
     };
     of(&section)
 }
@@ -40,7 +32,7 @@ pub(super) fn read_shadow(consumer: &Section<'_>) -> Option<Plugin> {
 fn of(section: &Section<'_>) -> Plugin {
     let path = section.required_text("path", "the plugin's component: path = \"plugins/NAME.wasm\"");
     Plugin {
-        path: path.map(|path| place(section, &path)).unwrap_or_default(),
+        origin: path.map_or_else(|| PathBuf::new().into(), |path| origin(section, &path)),
         sha256: digest(section),
         signed_by: signed_by(section),
         cases: section.text("cases").map(|cases| section.reading.resolve(&cases.place, &cases.value)),
@@ -50,23 +42,17 @@ fn of(section: &Section<'_>) -> Plugin {
 }
 
 /// A file, or a place in a registry.
-fn place(section: &Section<'_>, path: &Placed) -> PathBuf {
-    match Reference::parse(&path.value) {
-        Ok(None) => section.reading.resolve(&path.place, &path.value),
-        Ok(Some(reference)) => {
-            if reference.digest().is_none() {
-                let message = format!("{reference} is a tag, which may be moved to another plugin at any time");
-                let help =
-                    "pin what you have tested: oci://HOST/NAME@sha256:DIGEST, as `tidegate plugin push` prints it";
-                section.reading.warning("bare-tag", &path.place, &section.at("path"), &message, Some(help));
-            }
-            PathBuf::from(&path.value)
-        }
-        Err(why) => {
-            section.error("bad-value", &path.place, "path", format!("{} {why}", path.shown()), "or give a file");
-            PathBuf::new()
-        }
+fn origin(section: &Section<'_>, path: &Placed) -> Origin {
+    let origin = Origin::parse(&path.value, |file| section.reading.resolve(&path.place, file)).unwrap_or_else(|why| {
+        section.error("bad-value", &path.place, "path", format!("{} {why}", path.shown()), "or give a file");
+        PathBuf::new().into()
+    });
+    if let Some(reference) = origin.reference().filter(|reference| reference.digest().is_none()) {
+        let message = format!("{reference} is a tag, which may be moved to another plugin at any time");
+        let help = "pin what you have tested: oci://HOST/NAME@sha256:DIGEST, as `tidegate plugin push` prints it";
+        section.reading.warning("bare-tag", &path.place, &section.at("path"), &message, Some(help));
     }
+    origin
 }
 
 fn signed_by(section: &Section<'_>) -> Vec<PublicKey> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Config, ConfigError, Loaded, Log, Severity, consumer, cross, database,
+    Config, ConfigError, Loaded, Log, Plugins, Severity, consumer, cross, database,
     document::{Place, Reading, Table, Value},
     health, http, kafka, linked, schema,
     section::Section,
@@ -29,7 +29,6 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
     let root = Section::open(reading, &schema::ROOT, table, place, "");
     let databases = named(&root, "database", database::read);
     let (bounds, dead_after) = health::read(&root);
-    let (plugin_cache, watch_plugins) = plugins(&root);
     let mut config = Config {
         file: None,
         files: vec![],
@@ -39,8 +38,7 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         http: http::read(&root),
         health: bounds,
         log: log(&root),
-        plugin_cache,
-        watch_plugins,
+        plugins: plugins(&root),
         consumers: vec![],
     };
     let mut consumers: Vec<_> = root
@@ -100,11 +98,10 @@ fn named<T>(
     out
 }
 
-/// The cache's folder, and whether files are watched.
-fn plugins(root: &Section<'_>) -> (Option<std::path::PathBuf>, bool) {
-    let Some(section) = root.section("plugins", &schema::PLUGINS) else { return (None, true) };
-    let folder = section.text("cache").map(|folder| root.reading.resolve(&folder.place, &folder.value));
-    (folder, section.boolean("watch", true))
+fn plugins(root: &Section<'_>) -> Plugins {
+    let Some(section) = root.section("plugins", &schema::PLUGINS) else { return Plugins::default() };
+    let path = |key| section.text(key).map(|path| root.reading.resolve(&path.place, &path.value));
+    Plugins { cache: path("cache"), watch: section.boolean("watch", true), registry_ca_file: path("registry_ca_file") }
 }
 
 fn log(root: &Section<'_>) -> Log {

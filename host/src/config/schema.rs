@@ -32,7 +32,7 @@ pub(super) static HTTP: Section =
 pub(super) static TLS: Section = Section { name: "tls", keys: &["cert_file", "key_file"] };
 pub(super) static HEALTH: Section = Section { name: "health", keys: &["silent_after", "stuck_after", "dead_after"] };
 pub(super) static LOG: Section = Section { name: "log", keys: &["format", "filter"] };
-pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache", "watch"] };
+pub(super) static PLUGINS: Section = Section { name: "plugins", keys: &["cache", "watch", "registry_ca_file"] };
 pub(super) static CONSUMER: Section = Section {
     name: "a consumer",
     keys: &[

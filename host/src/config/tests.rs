@@ -62,7 +62,7 @@ fn a_good_configuration_gives_what_it_says() {
     assert_eq!((consumer.topics[0].name.as_str(), &*consumer.topics[0].source), ("order.events", "default"));
     assert_eq!((consumer.lanes, consumer.start), (2, Start::Earliest));
     assert_eq!(consumer.ledger.older_than_retention, OlderThanRetention::DeadLetter);
-    assert_eq!(consumer.plugin.path, Path::new("settlement.wasm"));
+    assert_eq!(consumer.plugin.origin, "settlement.wasm".into());
     let target = &consumer.targets[0];
     assert_eq!((target.key.as_slice(), target.columns[1].merge), (&[0][..], Merge::Keep));
     assert_eq!(target.operations, BTreeSet::from([Operation::Upsert]));
@@ -118,7 +118,7 @@ fn a_state_machine() {
 fn paths_start_at_the_file_that_they_stand_in() {
     let text = with("postgres://tidegate@localhost/shop", "sqlite://shop 100%.db?x=1").replace("lanes = 2", "");
     let config = super::parse(&text, Path::new("conf#1/tidegate.toml"), &|_| None).unwrap().config;
-    assert_eq!(config.consumers[0].plugin.path, Path::new("conf#1/settlement.wasm"));
+    assert_eq!(config.consumers[0].plugin.origin, "conf#1/settlement.wasm".into());
     assert_eq!(config.databases["main"].dialect, Dialect::Sqlite);
     assert_eq!(config.databases["main"].url.expose(), "sqlite://conf%231/shop 100%.db?x=1");
 }
@@ -185,7 +185,7 @@ fn files_include_files() {
     let config = super::load(&folder.path().join("tidegate.toml")).unwrap();
     let names: Vec<_> = config.consumers.iter().map(|consumer| consumer.name.as_str()).collect();
     assert_eq!(names, ["settlement", "summary"]);
-    assert_eq!(config.consumers[1].plugin.path, folder.path().join("more/summary.wasm"));
+    assert_eq!(config.consumers[1].plugin.origin, folder.path().join("more/summary.wasm").into());
     assert_eq!(config.databases.keys().collect::<Vec<_>>(), ["main", "other"]);
 
     // What is wrong in an included file is told with that file's name.

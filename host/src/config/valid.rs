@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{HealthBounds, Timeouts};
-use crate::{identity::ConsumerName, merge::TargetSpec};
+use crate::{
+    identity::ConsumerName,
+    merge::TargetSpec,
+    plugin::distribution::{Origin, PublicKey},
+};
 
 /// Text that is never shown: `Debug` prints `***`, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,12 +52,27 @@ pub struct Config {
     pub health: HealthBounds,
     /// `[log]`.
     pub log: Log,
-    /// `[plugins] cache`: a private folder for compiled plugins; `None` = compile at every start.
-    pub plugin_cache: Option<PathBuf>,
-    /// `[plugins] watch`: whether a plugin's file that changes is reloaded by itself.
-    pub watch_plugins: bool,
+    /// `[plugins]`.
+    pub plugins: Plugins,
     /// `[[consumer]]`, in the file's order; names are unique.
     pub consumers: Vec<Consumer>,
+}
+
+/// What all plugins have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plugins {
+    /// A private folder for compiled plugins and those of registries; `None` = compile at every start.
+    pub cache: Option<PathBuf>,
+    /// Whether a plugin's file that changes is reloaded by itself.
+    pub watch: bool,
+    /// A PEM file with certificates of authorities that registries' certificates may be from, besides the system's.
+    pub registry_ca_file: Option<PathBuf>,
+}
+
+impl Default for Plugins {
+    fn default() -> Self {
+        Self { cache: None, watch: true, registry_ca_file: None }
+    }
 }
 
 /// A database.
@@ -270,12 +289,12 @@ pub enum Tombstones {
 /// A consumer's plugin.
 #[derive(Clone, PartialEq)]
 pub struct Plugin {
-    /// The component's file, or `oci://…`. Loading has put the configuration file's folder before a relative one.
-    pub path: PathBuf,
+    /// `path`. Loading has put the configuration file's folder before a relative one.
+    pub origin: Origin,
     /// The pinned digest.
     pub sha256: Option<[u8; 32]>,
     /// Ed25519 keys, one of which must have signed it; none = nobody asks.
-    pub signed_by: Vec<crate::plugin::distribution::PublicKey>,
+    pub signed_by: Vec<PublicKey>,
     /// What it may use.
     pub limits: PluginLimits,
     /// A folder of golden cases that it has to answer as they say before it rules.
@@ -285,16 +304,23 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Whether it comes from a registry: its path is no file's.
+    /// The plugin that is there, whatever it is, without settings and under the usual limits.
     #[must_use]
-    pub fn is_remote(&self) -> bool {
-        self.path.to_str().is_some_and(|path| path.starts_with(crate::plugin::distribution::SCHEME))
+    pub fn at(origin: impl Into<Origin>) -> Self {
+        Self {
+            origin: origin.into(),
+            sha256: None,
+            signed_by: Vec::new(),
+            limits: PluginLimits::default(),
+            cases: None,
+            settings: serde_json::Value::Object(serde_json::Map::new()),
+        }
     }
 }
 
 impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plugin").field("path", &self.path).field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Plugin").field("origin", &self.origin).field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

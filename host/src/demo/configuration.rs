@@ -143,7 +143,7 @@ mod tests {
             let topics: Vec<_> = service.feeds().iter().map(|f| format!("t.{}", f.topic())).collect();
             assert_eq!(consumer.topics.iter().map(|t| t.name.clone()).collect::<Vec<_>>(), topics);
             assert_eq!(consumer.targets[0].table.name, service.table());
-            assert!(consumer.plugin.path.starts_with("/plug \"ins"));
+            assert!(consumer.plugin.origin.file().unwrap().starts_with("/plug \"ins"));
         }
         assert!(write(&filled, &places).is_err(), "nothing is overwritten");
         #[cfg(unix)]

@@ -22,7 +22,7 @@ use super::{
     story::{Feed, Story},
     summary::grouped,
 };
-use crate::config::Secret;
+use crate::{atomic_file, config::Secret};
 
 /// Everything that one run stands on. Dropped last: the embedded broker is in it.
 pub(super) struct Stage {
@@ -90,9 +90,7 @@ impl Stage {
         let file = self.folder.file("summary.json");
         let failed = |source| DemoError::File { what: "write", path: file.display().to_string(), source };
         // Whole or not at all: somebody may be waiting for it.
-        let draft = self.folder.file("summary.json.new");
-        std::fs::write(&draft, format!("{:#}\n", report.json())).map_err(failed)?;
-        std::fs::rename(&draft, &file).map_err(failed)
+        atomic_file::write(&file, format!("{:#}\n", report.json()).as_bytes()).map_err(failed)
     }
 
     /// The offsets that each consumer's group has committed, summed over the partitions that it reads.

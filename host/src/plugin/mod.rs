@@ -12,6 +12,7 @@ mod error;
 mod evaluate;
 pub mod examine;
 mod instant;
+mod message;
 pub mod metamorphic;
 pub mod native;
 mod pool;
@@ -19,16 +20,18 @@ pub mod redact;
 pub mod scaffold;
 mod wasm;
 
-use bytes::Bytes;
+use std::sync::Arc;
+
 pub use error::{Entry, Limit, PluginError};
+pub(crate) use evaluate::granted_columns;
 #[cfg(test)]
 pub(crate) use evaluate::sample as evaluate_sample;
 pub use evaluate::{EvaluateContext, Input, evaluate, identities};
-pub(crate) use evaluate::{bears_position, granted_columns};
+pub use message::{Body, Message};
 pub use pool::{ComputePool, Pending};
 pub use wasm::{Compiler, Runtime, compile_as_child, compile_in_child_processes};
 
-use crate::{record::Header, value::Value};
+use crate::value::Value;
 
 /// The largest plugin file: an interpreter with its library takes some 20 MB.
 const FILE_LIMIT: u64 = 256 << 20;
@@ -48,30 +51,6 @@ pub struct Description {
     /// The targets that it may write, with the columns of each. Empty = not said.
     #[serde(default)]
     pub targets: std::collections::BTreeMap<String, Vec<String>>,
-}
-
-/// What a plugin sees of an input (Invariant 4: nothing of where it came from).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    /// The alias of the topic in the configuration.
-    pub source: std::sync::Arc<str>,
-    /// The record's key.
-    pub key: Option<Bytes>,
-    /// The record's value.
-    pub body: Body,
-    /// The record's headers, less those that carry a position.
-    pub headers: Vec<Header>,
-}
-
-/// A record's value as the consumer's `payload` setting says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Body {
-    /// A tombstone.
-    Absent,
-    /// Checked UTF-8.
-    Text(Bytes),
-    /// As it is.
-    Binary(Bytes),
 }
 
 /// What extract-keys says of one message, unchecked.
@@ -155,6 +134,15 @@ pub trait Plugin: Send + Sync {
     fn digest(&self) -> [u8; 32];
     /// What it says of itself.
     fn description(&self) -> &Description;
+    /// The same component under other settings: nothing is read or compiled again, and the limits stay.
+    ///
+    /// # Errors
+    /// Where it refuses them, as one that takes none does.
+    fn with_settings(&self, settings: &serde_json::Value) -> Result<Arc<dyn Plugin>, PluginError> {
+        let _ = settings;
+        let message = "it takes no others than those that it was made with".to_owned();
+        Err(PluginError::Settings { plugin: self.description().name.clone(), message })
+    }
     /// A fresh, configured instance. Every entry into the guest is budgeted for `events` events.
     ///
     /// # Errors

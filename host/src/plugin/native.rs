@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
 
 type Keys = dyn Fn(&Message) -> KeyResult + Send + Sync;
 type Compute = dyn Fn(&Message, &Accepted) -> ComputeResult + Send + Sync;
+type Configure = dyn Fn(&Native, &Json) -> Result<Native, String> + Send + Sync;
 type Breaks = dyn Fn(Entry, &Message) -> bool + Send + Sync;
 
 /// A plugin whose business rules are closures over one message.
@@ -29,6 +31,7 @@ pub struct Native {
     keys: Arc<Keys>,
     compute: Arc<Compute>,
     breaks: Arc<Breaks>,
+    configure: Arc<Configure>,
 }
 
 impl Native {
@@ -46,6 +49,7 @@ impl Native {
             keys: Arc::new(|_| KeyResult::Skip("no keys closure".to_owned())),
             compute: Arc::new(|_, _| ComputeResult::Skip("no compute closure".to_owned())),
             breaks: Arc::new(|_, _| false),
+            configure: Arc::new(|plugin, _| Ok(plugin.clone())),
         }
     }
 
@@ -85,6 +89,16 @@ impl Native {
         self
     }
 
+    /// What other settings make of it; the same, unless it is told otherwise.
+    #[must_use]
+    pub fn configure(
+        mut self,
+        configure: impl Fn(&Native, &Json) -> Result<Native, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.configure = Arc::new(configure);
+        self
+    }
+
     /// On which messages an entry traps, as a guest's panic would: the whole batch fails.
     #[must_use]
     pub fn traps(mut self, breaks: impl Fn(Entry, &Message) -> bool + Send + Sync + 'static) -> Self {
@@ -94,6 +108,13 @@ impl Native {
 }
 
 impl Plugin for Native {
+    fn with_settings(&self, settings: &Json) -> Result<Arc<dyn Plugin>, PluginError> {
+        match (self.configure)(self, settings) {
+            Ok(configured) => Ok(Arc::new(configured)),
+            Err(message) => Err(PluginError::Settings { plugin: self.description.name.clone(), message }),
+        }
+    }
+
     fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.description.name.as_bytes()).into()
     }

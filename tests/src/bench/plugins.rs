@@ -9,8 +9,9 @@ use std::{
 
 use serde_json::{Value, json};
 use tidegate::{
-    config::{self, PluginLimits},
-    plugin::{Accepted, Body, Compiler, ComputeResult, KeyResult, Message, Plugin, PluginError, Runtime},
+    config::{self, Payload, PluginLimits, Tombstones},
+    plugin::{Accepted, Compiler, ComputeResult, KeyResult, Message, Plugin, PluginError, Runtime},
+    record::Record,
 };
 
 use crate::{host, workload::Workload};
@@ -103,18 +104,9 @@ fn compile(file: &Path, cache: &Path) -> Result<Value, PluginError> {
 /// With the settings of the example plugins, where they want some.
 fn load(runtime: &Runtime, file: &Path) -> Result<std::sync::Arc<dyn Plugin>, PluginError> {
     let limits = PluginLimits { memory: 256 << 20, ..PluginLimits::default() };
-    let with = |settings| {
-        runtime.load(&config::Plugin {
-            path: file.to_owned(),
-            sha256: None,
-            signed_by: Vec::new(),
-            cases: None,
-            limits,
-            settings,
-        })
-    };
-    match with(Value::Null) {
-        Err(PluginError::Settings { .. }) => with(json!({ "currency": "EUR" })),
+    let plugin = runtime.unconfigured(&config::Plugin { limits, ..config::Plugin::at(file) })?;
+    match plugin.with_settings(&Value::Null) {
+        Err(PluginError::Settings { .. }) => plugin.with_settings(&json!({ "currency": "EUR" })),
         loaded => loaded,
     }
 }
@@ -125,13 +117,12 @@ fn run(file: &Path, cache: &Path) -> Result<Value, PluginError> {
     let batches: Vec<Vec<Message>> = events
         .chunks(BATCH)
         .map(|events| {
-            let message = |event: &crate::workload::Event| Message {
-                source: "default".into(),
-                key: None,
-                body: Body::Text(event.json().into()),
-                headers: Vec::new(),
+            let message = |event: &crate::workload::Event| {
+                let payload = Some(event.json().into());
+                let record = Record { offset: 0, timestamp_ms: None, key: None, payload, headers: Vec::new() };
+                Message::of(&record, &"default".into(), Payload::Text, Tombstones::Skip).ok()
             };
-            events.iter().map(message).collect()
+            events.iter().filter_map(message).collect()
         })
         .collect();
     let nowhere = Compiler { program: "/nowhere".into(), cpu: Compiler::CPU, memory: Compiler::MEMORY };

@@ -16,7 +16,7 @@ pub use guard::{DeadMan, signal};
 pub use kafka::{Guarded, Kafka};
 pub use postgres::{Durability, Postgres, Shape};
 pub use process::free_port;
-pub use registry::Registry;
+pub use registry::{LOGIN, PASSWORD, Registry, USER};
 
 /// Why a service is not there. The text ends with what to do.
 #[derive(Debug, thiserror::Error)]

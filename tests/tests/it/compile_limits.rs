@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use tempfile::TempDir;
 use tidegate::{
-    config::{self, PluginLimits},
+    config,
     plugin::{Compiler, Plugin, PluginError, Runtime},
 };
 use tidegate_tests::{host, services::checkout};
@@ -17,15 +17,7 @@ fn compiler() -> Compiler {
 }
 
 fn load(runtime: &Runtime, path: &Path) -> Result<Arc<dyn Plugin>, PluginError> {
-    let settings = serde_json::Value::Null;
-    runtime.load(&config::Plugin {
-        path: path.to_owned(),
-        sha256: None,
-        signed_by: Vec::new(),
-        cases: None,
-        limits: PluginLimits::default(),
-        settings,
-    })
+    runtime.load(&config::Plugin::at(path))
 }
 
 fn refused(runtime: &Runtime, path: &Path) -> String {

@@ -1,13 +1,13 @@
 //! The scene of the tests of the Kafka source: the application in this process, with a plugin of closures, on a real
 //! broker and a real PostgreSQL or SQLite.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tidegate::{
     app::App,
     config::{
         self, BatchLimits, Config, Consumer, DEFAULT_QUEUE_BYTES, HealthBounds, Http, KafkaCluster, Ledger, Log,
-        Payload, Plugin, PluginLimits, Secret, Start, Tombstones, Topic,
+        Payload, Plugin, Plugins, Secret, Start, Tombstones, Topic,
     },
     identity::ConsumerName,
     store,
@@ -121,8 +121,7 @@ impl<D: Sql> Scene<D> {
             http: Http { listen: None, token: None, tls: None },
             log: Log { json: false, filter: "warn".to_owned() },
             health: HealthBounds::default(),
-            plugin_cache: None,
-            watch_plugins: false,
+            plugins: Plugins { watch: false, ..Plugins::default() },
             consumers: consumers.iter().map(|wanted| self.settings(wanted)).collect(),
         }
     }
@@ -144,14 +143,7 @@ impl<D: Sql> Scene<D> {
             revoke_deadline: Duration::from_secs(3),
             key_samples: true,
             shadow: None,
-            plugin: Plugin {
-                path: PathBuf::from("closures"),
-                sha256: None,
-                signed_by: Vec::new(),
-                cases: None,
-                limits: PluginLimits::default(),
-                settings: serde_json::Value::Null,
-            },
+            plugin: Plugin::at("closures"),
             targets: accounts::targets(&format!("{}_", wanted.name)),
         }
     }

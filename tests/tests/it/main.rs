@@ -44,6 +44,7 @@ mod no_connections;
 mod path_property;
 mod plugin_commands;
 mod plugin_registry;
+mod plugin_registry_guarded;
 mod postgres_store;
 mod promotion;
 mod recovery;

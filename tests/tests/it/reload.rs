@@ -37,10 +37,8 @@ impl File {
         let file = self.clone();
         Arc::new(move |consumer: &Consumer| {
             let there = file.0.lock().unwrap().clone();
-            let nothing = || PluginError::Load {
-                path: consumer.plugin.path.display().to_string(),
-                message: "is no plugin".to_owned(),
-            };
+            let nothing =
+                || PluginError::Load { path: consumer.plugin.origin.to_string(), message: "is no plugin".to_owned() };
             there.ok_or_else(nothing)
         })
     }
@@ -374,12 +372,12 @@ async fn a_shadow_finds_other_keys_and_amounts_and_nothing_in_an_equal_build() {
     let (live, next) = (File::with(accounts::native("accounts")).loader(), candidate.loader());
     let loader = Arc::new(
         move |consumer: &Consumer| {
-            if consumer.plugin.path.ends_with("candidate") { next(consumer) } else { live(consumer) }
+            if consumer.plugin.origin == "candidate".into() { next(consumer) } else { live(consumer) }
         },
     );
     let mut config = scene.config(&wanted);
     config.consumers[0].shadow =
-        Some(config::Plugin { path: "candidate".into(), ..config.consumers[0].plugin.clone() });
+        Some(config::Plugin { origin: "candidate".into(), ..config.consumers[0].plugin.clone() });
     let app = App::start_with(config, loader, vec![]).unwrap();
     let mut at = 0;
     let mut looked_at = async |wanted: &str| {

@@ -1,8 +1,6 @@
 //! `tidegate plugin capture`: real messages become cases.
 
 use std::{
-    fs::OpenOptions,
-    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,9 +14,10 @@ use super::{
     arguments::CaptureOptions,
 };
 use crate::{
-    config::{Config, Consumer, Tombstones},
+    atomic_file,
+    config::{Config, Consumer},
     plugin::{
-        Runtime, bears_position,
+        EvaluateContext, Message, Runtime,
         cases::{self, Case, Finding, Input},
         redact::Redaction,
     },
@@ -64,16 +63,15 @@ fn capture(config: &Config, options: &CaptureOptions) -> Result<String, Failed> 
     let folder = &options.cases;
     std::fs::create_dir_all(folder).map_err(|error| (Exit::Environment, format!("{}: {error}", folder.display())))?;
     let (mut files, mut left_out, mut known) = (Vec::new(), 0, 0);
+    let context = EvaluateContext::of(consumer);
     while files.len() + known < options.max {
         let seen = topics.read(options.max - files.len() - known).map_err(environment)?;
         if seen.is_empty() {
             break;
         }
-        for one in
-            seen.into_iter().filter(|one| one.record.payload.is_some() || consumer.tombstones == Tombstones::Plugin)
-        {
+        for one in seen {
             let name = format!("captured-{}-{}-{}", one.topic, one.partition, one.record.offset);
-            let mut input = input(consumer, one);
+            let Some(mut input) = input(&context, &one) else { continue };
             if redaction.apply(&mut input).is_err() {
                 left_out += 1;
                 continue;
@@ -106,45 +104,32 @@ fn capture(config: &Config, options: &CaptureOptions) -> Result<String, Failed> 
     Ok(text)
 }
 
-/// As the plugin sees it: less the headers that bear a position.
-fn input(consumer: &Consumer, seen: Seen) -> Input {
-    let topic = consumer.topics.iter().find(|topic| topic.name == *seen.topic);
-    let headers = seen.record.headers.into_iter().filter(|header| !bears_position(header)).collect();
-    Input {
-        source: topic.map_or("default", |topic| &topic.source).to_owned(),
-        payload: consumer.payload,
-        key: seen.record.key,
-        body: seen.record.payload,
-        headers,
-        record_time_ms: seen.record.timestamp_ms.filter(|&ms| ms >= 0),
-    }
+/// As the plugin sees it; `None` where it is not asked.
+fn input(context: &EvaluateContext, seen: &Seen) -> Option<Input> {
+    let source = context.source_of(&seen.topic);
+    let message = Message::of(&seen.record, &source, context.payload, context.tombstones).ok()?;
+    Some(Input::seen(message, context.payload, seen.record.timestamp_ms.filter(|&ms| ms >= 0)))
 }
 
 /// A new file; `None` where it is there: somebody may have worked on it.
 fn write(folder: &Path, case: &Case) -> Result<Option<PathBuf>, String> {
     let path = folder.join(format!("{}.toml", case.name));
     let text = cases::render_input(case, "Captured from a topic.")?;
-    let failed = |error: io::Error| format!("{}: {error}", path.display());
-    match OpenOptions::new().write(true).create_new(true).open(&path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).map_err(failed)?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-        Err(error) => return Err(failed(error)),
+    match atomic_file::create(&path, text.as_bytes()) {
+        Ok(created) => Ok(created.then_some(path)),
+        Err(error) => Err(format!("{}: {error}", path.display())),
     }
-    Ok(Some(path))
 }
 
 /// Writes down what the plugin says of them; answers of how many it could say something.
 fn expect(config: &Config, consumer: &Consumer, files: &[(PathBuf, Case)]) -> Result<(usize, Option<String>), Failed> {
-    let runtime =
-        Runtime::new(config.plugin_cache.as_deref()).map_err(|error| (Exit::Environment, error.to_string()))?;
+    let runtime = Runtime::of(config).map_err(|error| (Exit::Environment, error.to_string()))?;
     let these: Vec<Case> = files.iter().map(|(_, case)| case.clone()).collect();
-    let load = |settings: &serde_json::Value| {
-        let mut plugin = consumer.plugin.clone();
-        plugin.settings = settings.clone();
-        runtime.load(&plugin)
-    };
     let targets: Arc<[_]> = consumer.targets.as_slice().into();
-    let report = cases::run(&these, &load, Some(&targets));
+    let report = match runtime.unconfigured(&consumer.plugin) {
+        Ok(plugin) => cases::run(&these, plugin.as_ref(), Some(&targets)),
+        Err(error) => cases::Report::broken(&these, &error),
+    };
     let mut answered = 0;
     let broke = report.failed().find_map(|(_, finding)| match finding {
         Finding::Broke(why) => Some(why.clone()),

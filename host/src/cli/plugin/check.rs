@@ -71,8 +71,7 @@ fn examine(
     told: &mut Told,
 ) -> Result<(), String> {
     let subject = Subject::find(&options.plugin, options.cases.as_deref())?;
-    let bytes = fs::read(&subject.file).map_err(|error| format!("{}: {error}", subject.file.display()))?;
-    match Anatomy::of(&bytes) {
+    match Anatomy::of(&subject.bytes) {
         Ok(anatomy) => anatomy_told(&anatomy, told),
         Err(why) => {
             told.sign(Sign::NoPlugin, format!("{} {why}", subject.file.display()));
@@ -90,7 +89,8 @@ fn examine(
     let empty = json!({});
     let of_a_case = cases.first().map_or(&empty, |case| &case.settings);
     let settings = consumer.map_or(of_a_case, |consumer| &consumer.plugin.settings);
-    let plugin = match subject.load(runtime, settings, limits) {
+    let loaded = subject.load(runtime, limits).and_then(|plugin| plugin.with_settings(settings));
+    let plugin = match loaded {
         Ok(plugin) => plugin,
         Err(error) => {
             told.sign(Sign::Refused, error.to_string());
@@ -103,20 +103,19 @@ fn examine(
         granted(plugin.as_ref(), consumer, told);
     }
 
-    let load = |settings: &serde_json::Value| subject.load(runtime, settings, limits);
     let as_cases = |input: &Input| Case {
         name: "a sample".to_owned(),
         settings: settings.clone(),
         input: input.clone(),
         expected: None,
     };
-    cases_told(&cases::run(&cases, &load, None), told);
+    cases_told(&cases::run(&cases, plugin.as_ref(), None), told);
     let tried: Vec<Case> = samples.iter().map(as_cases).collect();
-    unstable_told(&cases::run(&tried, &load, None), told);
+    unstable_told(&cases::run(&tried, plugin.as_ref(), None), told);
 
     // Cases of other settings are about another plugin, in effect.
-    let like = cases.iter().filter(|case| case.settings == *settings).map(|case| case.input.message());
-    let mut messages: Vec<Message> = like.chain(samples.iter().map(Input::message)).collect();
+    let like = cases.iter().filter(|case| case.settings == *settings).map(|case| &case.input);
+    let mut messages: Vec<Message> = like.chain(&samples).filter_map(Input::message).collect();
     if messages.is_empty() {
         told.sign(Sign::Unseen, "there are neither cases nor samples: made-up messages show little");
         let sources: Vec<Arc<str>> = vec![Arc::from("default")];

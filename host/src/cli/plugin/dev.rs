@@ -21,13 +21,12 @@ use super::{
 };
 use crate::plugin::{
     Runtime,
+    build::MADE_BY_TOOLS,
     cases::{Answer, CaseReport, Difference, Finding},
 };
 
 /// Editors write a file in several steps; a build begins when they have been silent for so long.
 const SILENCE: Duration = Duration::from_millis(150);
-/// What tools make: a build would call for the next.
-const NO_SOURCE: [&str; 6] = ["target", "node_modules", "__pycache__", ".venv", ".git", ".zig-cache"];
 
 pub(super) fn run(folder: &Path) -> Exit {
     match watch(folder) {
@@ -174,8 +173,8 @@ fn matters(event: &Event) -> bool {
 
 fn is_source(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Lock files are written by builds; hidden ones by editors.
-    !NO_SOURCE.contains(&name.as_ref()) && !name.starts_with('.') && !name.ends_with('~') && name != "Cargo.lock"
+    // A build would call for the next by what its tools make. Lock files are written by builds; hidden ones by editors.
+    !MADE_BY_TOOLS.contains(&name.as_ref()) && !name.starts_with('.') && !name.ends_with('~') && name != "Cargo.lock"
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use crate::{
 pub(super) struct Subject {
     /// The component.
     pub(super) file: PathBuf,
-    /// Its digest: whatever is loaded from now on is this.
-    pub(super) sha256: [u8; 32],
+    /// What was in the file: whatever is loaded from now on is this.
+    pub(super) bytes: Vec<u8>,
     /// The folder of cases, where there is one.
     pub(super) cases: Option<PathBuf>,
 }
@@ -33,23 +33,12 @@ impl Subject {
             (plugin.to_owned(), cases::beside(plugin))
         };
         let bytes = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        Ok(Self { file, sha256: Sha256::digest(bytes).into(), cases: cases.map(Path::to_owned).or(default) })
+        Ok(Self { file, bytes, cases: cases.map(Path::to_owned).or(default) })
     }
 
-    /// The plugin with these settings.
-    pub(super) fn load(
-        &self,
-        runtime: &Runtime,
-        settings: &serde_json::Value,
-        limits: PluginLimits,
-    ) -> Result<Arc<dyn Plugin>, PluginError> {
-        runtime.load(&config::Plugin {
-            path: self.file.clone(),
-            sha256: Some(self.sha256),
-            signed_by: Vec::new(),
-            cases: None,
-            limits,
-            settings: settings.clone(),
-        })
+    /// The plugin, to be given settings.
+    pub(super) fn load(&self, runtime: &Runtime, limits: PluginLimits) -> Result<Arc<dyn Plugin>, PluginError> {
+        let sha256 = Some(Sha256::digest(&self.bytes).into());
+        runtime.unconfigured(&config::Plugin { sha256, limits, ..config::Plugin::at(self.file.clone()) })
     }
 }

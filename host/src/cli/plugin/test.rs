@@ -87,8 +87,10 @@ pub(super) struct Tested {
 /// Runs a folder's cases.
 pub(super) fn test(runtime: &Runtime, subject: &Subject, folder: &Path) -> Result<Vec<Tested>, CasesError> {
     let (paths, these): (Vec<_>, Vec<_>) = cases::read_folder(folder)?.into_iter().unzip();
-    let load = |settings: &serde_json::Value| subject.load(runtime, settings, PluginLimits::default());
-    let report = cases::run(&these, &load, None);
+    let report = match subject.load(runtime, PluginLimits::default()) {
+        Ok(plugin) => cases::run(&these, plugin.as_ref(), None),
+        Err(error) => cases::Report::broken(&these, &error),
+    };
     Ok(paths.into_iter().zip(report.cases).map(|(path, report)| Tested { path, report }).collect())
 }
 

@@ -11,6 +11,7 @@ fn with_the_files() -> String {
         ("url = \"sqlite://archive.db\"\n", ""),
         ("# url_file = \"/run/secrets/archive\"", "url_file = \"secret\""),
         ("# tls = {", "tls = {"),
+        ("# registry_ca_file = \"/etc/ssl/registry-ca.pem\"", "registry_ca_file = \"registry-ca.pem\""),
         ("# token_file = \"/run/secrets/tidegate-token\"", "token_file = \"token\""),
     ] {
         assert!(text.contains(from), "{from}");
@@ -73,7 +74,9 @@ fn it_loads_and_shows_the_defaults() {
     assert!(good().http.token.is_none() && good().http.tls.is_none());
     assert_eq!((loaded.config.log.json, &loaded.config.log.filter), (good().log.json, &good().log.filter));
     assert_eq!(loaded.config.databases["archive"].url.expose(), "postgres://tidegate@localhost/archive");
-    assert!(loaded.config.plugin_cache.is_some_and(|folder| folder.ends_with("plugin-cache")));
-    assert_eq!(good().plugin_cache, None);
+    let plugins = loaded.config.plugins;
+    assert!(plugins.cache.is_some_and(|folder| folder.ends_with("plugin-cache")));
+    assert!(plugins.registry_ca_file.is_some_and(|file| file.ends_with("registry-ca.pem")));
+    assert_eq!(good().plugins, super::super::Plugins::default());
     assert_eq!(shown.plugin.settings, serde_json::json!({"currency": "KRW"}));
 }

@@ -7,12 +7,15 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Built, Language, WIT, c, javascript, python};
+use super::{Built, Language, WIT, c, go_toolchain, javascript, python};
+use crate::atomic_file;
 
 /// Raised where the same source and tools shall give something else.
 const RECIPE: u32 = 1;
-/// Folders that hold no source: what tools make, and the golden cases.
-const NO_SOURCE: [&str; 7] = ["target", "node_modules", "__pycache__", ".venv", ".git", ".zig-cache", "cases"];
+/// What tools make in a plugin's folder: no source.
+pub(crate) const MADE_BY_TOOLS: [&str; 6] = ["target", "node_modules", "__pycache__", ".venv", ".git", ".zig-cache"];
+/// Nor are these.
+const GOLDEN_CASES: &str = "cases";
 
 /// The digest of source, tools and recipe.
 pub(super) struct Inputs(String);
@@ -52,7 +55,7 @@ impl Inputs {
 
     /// Notes beside a component what it was built of.
     pub(super) fn remember(&self, built: &Built) -> io::Result<()> {
-        fs::write(note(&built.path), self.note(&built.sha256))
+        atomic_file::write(&note(&built.path), self.note(&built.sha256).as_bytes())
     }
 
     fn note(&self, component: &[u8; 32]) -> String {
@@ -67,8 +70,10 @@ fn note(component: &Path) -> PathBuf {
 /// What a language's tools are pinned by.
 fn tools(language: Language) -> Vec<&'static str> {
     match language {
-        // Cargo and Go know their own.
-        Language::Rust | Language::Go => Vec::new(),
+        // Cargo knows its own.
+        Language::Rust => Vec::new(),
+        // Where the machine's own is too old.
+        Language::Go => vec![go_toolchain::VERSION],
         Language::JavaScript | Language::TypeScript => vec![javascript::LOCK],
         Language::Python => vec![python::COMPONENTIZE],
         Language::C => vec![c::ZIG],
@@ -97,7 +102,7 @@ fn gather(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         let name = name.to_string_lossy();
         let path = entry.path();
         let kind = fs::metadata(&path)?;
-        if kind.is_dir() && !NO_SOURCE.contains(&name.as_ref()) {
+        if kind.is_dir() && !MADE_BY_TOOLS.contains(&name.as_ref()) && name != GOLDEN_CASES {
             gather(&path, files)?;
         } else if kind.is_file() {
             files.push(path);

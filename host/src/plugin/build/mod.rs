@@ -8,6 +8,7 @@ mod c;
 mod component;
 mod error;
 mod go;
+mod go_toolchain;
 mod inputs;
 mod javascript;
 mod language;
@@ -19,16 +20,19 @@ mod tool;
 mod toolchain;
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 pub use error::BuildError;
 use error::failed;
 use inputs::Inputs;
+pub(crate) use inputs::MADE_BY_TOOLS;
 pub use language::Language;
 use sha2::{Digest, Sha256};
 use toolchain::Toolchains;
+
+use crate::atomic_file;
 
 /// The contract, as the tools of other languages want it.
 const WIT: &str = include_str!("../../../../guest-sdk/wit/plugin.wit");
@@ -69,7 +73,7 @@ pub fn build(dir: &Path, output: Option<&Path>) -> Result<Built, BuildError> {
         Language::Rust => unreachable!("built above"),
         Language::JavaScript | Language::TypeScript => javascript::build(dir, language, &toolchains)?,
         Language::Python => python::build(dir, &toolchains)?,
-        Language::Go => go::build(dir)?,
+        Language::Go => go::build(dir, &toolchains)?,
         Language::C => c::build(dir, &toolchains)?,
     };
     let built = written(path, &component)?;
@@ -78,18 +82,13 @@ pub fn build(dir: &Path, output: Option<&Path>) -> Result<Built, BuildError> {
 }
 
 fn written(path: &Path, component: &[u8]) -> Result<Built, BuildError> {
-    write(path, component).map_err(|source| failed(&format!("writing {}", path.display()), source))?;
+    let write = || {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        // Whole or not at all: a host may be watching the file.
+        atomic_file::write(path, component)
+    };
+    write().map_err(|source| failed(&format!("writing {}", path.display()), source))?;
     Ok(Built { path: path.to_owned(), size: component.len(), sha256: Sha256::digest(component).into() })
-}
-
-/// Whole or not at all: a host may be watching the file.
-fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    fs::write(&temporary, content)?;
-    fs::rename(&temporary, path)
 }
 
 fn folder_name(dir: &Path) -> Result<String, BuildError> {

@@ -14,14 +14,7 @@ use crate::{
 /// Builds a crate of this workspace from source and loads it.
 fn load(dir: &str, limits: PluginLimits, settings: serde_json::Value) -> Arc<dyn Plugin> {
     let built = build(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(dir), None).unwrap();
-    let plugin = config::Plugin {
-        path: built.path,
-        sha256: Some(built.sha256),
-        signed_by: Vec::new(),
-        cases: None,
-        limits,
-        settings,
-    };
+    let plugin = config::Plugin { sha256: Some(built.sha256), limits, settings, ..config::Plugin::at(built.path) };
     Runtime::new(None).unwrap().load(&plugin).unwrap()
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{Answer, Case, parse, render_answer};
+use crate::atomic_file;
 
 /// Why a folder's cases cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -67,13 +68,8 @@ pub fn update(path: &Path, answer: &Answer) -> Result<(), CasesError> {
     let failed = |source| CasesError::Io { path: path.to_owned(), source };
     let text = fs::read_to_string(path).map_err(failed)?;
     let text = with_answer(&text, answer).map_err(|message| CasesError::Bad { path: path.to_owned(), message })?;
-    // Whole or not at all, and not seen by who reads the folder meanwhile.
-    let temporary = path.with_file_name(format!(
-        ".{}.{}",
-        std::process::id(),
-        path.file_name().unwrap_or_default().to_string_lossy()
-    ));
-    fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path)).map_err(failed)
+    // Whole or not at all: somebody may be reading the folder.
+    atomic_file::write(path, text.as_bytes()).map_err(failed)
 }
 
 /// A case's text with another answer.

@@ -42,7 +42,7 @@ pub use compare::Difference;
 pub use folder::{CasesError, beside, read_folder, update};
 pub use parse::parse;
 pub use render::{operation_word, render_answer, render_input};
-pub use run::{CaseReport, Finding, Load, Report, run, run_folder};
+pub use run::{CaseReport, Finding, Report, run, run_folder};
 pub use value::{show as render_value, show_json as render_value_json};
 
 use crate::{config::Payload, merge::Operation, record::Header, value::Value};

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use bytes::Bytes;
 use serde_json::Value as Json;
 use uuid::Uuid;
 
@@ -14,12 +13,12 @@ use crate::{
     identity::Fingerprint,
     merge::TargetSpec,
     outcome::{Change, Evaluated, Verdict},
-    plugin::{Body, EvaluateContext, Message, Plugin, PluginError, evaluate, granted_columns},
+    plugin::{EvaluateContext, Message, Plugin, PluginError, evaluate, granted_columns},
     record::{Batch, Record, Run, TopicPartition},
 };
 
-/// Gives the plugin, configured with these settings. Cases of one folder may have several.
-pub type Load<'a> = dyn Fn(&Json) -> Result<Arc<dyn Plugin>, PluginError> + 'a;
+/// Who writes a case of a tombstone wants to know what the plugin says of it.
+const TOMBSTONES: Tombstones = Tombstones::Plugin;
 
 /// What became of a folder's cases.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +59,12 @@ pub enum Finding {
 }
 
 impl Report {
+    /// Of cases whose plugin cannot be had.
+    #[must_use]
+    pub fn broken(cases: &[Case], why: &PluginError) -> Self {
+        Self { cases: cases.iter().map(|case| broke(case, why.to_string())).collect() }
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub fn passed(&self) -> bool {
@@ -72,20 +77,24 @@ impl Report {
     }
 }
 
-/// Runs every case of a folder. `load` gives the plugin for a case's settings (all of them the same file: pin its digest,
-/// where it may change meanwhile); `granted` is what a consumer's configuration lets it write, `None` where there is no
-/// configuration: then the plugin may write what it describes. Blocks while the plugin computes.
+/// Runs every case of a folder on a plugin, under the settings that the case says. `granted` is what a consumer's
+/// configuration lets it write, `None` where there is no configuration: then the plugin may write what it describes. Blocks
+/// while the plugin computes.
 ///
 /// # Errors
 /// Where the folder cannot be read. What is wrong with the plugin is in the report.
-pub fn run_folder(folder: &Path, load: &Load<'_>, granted: Option<&Arc<[TargetSpec]>>) -> Result<Report, CasesError> {
+pub fn run_folder(
+    folder: &Path,
+    plugin: &dyn Plugin,
+    granted: Option<&Arc<[TargetSpec]>>,
+) -> Result<Report, CasesError> {
     let cases: Vec<Case> = read_folder(folder)?.into_iter().map(|(_, case)| case).collect();
-    Ok(run(&cases, load, granted))
+    Ok(run(&cases, plugin, granted))
 }
 
 /// Runs these cases. See [`run_folder`].
 #[must_use]
-pub fn run(cases: &[Case], load: &Load<'_>, granted: Option<&Arc<[TargetSpec]>>) -> Report {
+pub fn run(cases: &[Case], plugin: &dyn Plugin, granted: Option<&Arc<[TargetSpec]>>) -> Report {
     let mut reports: Vec<Option<CaseReport>> = vec![None; cases.len()];
     // Cases that can share an instance.
     let mut groups: Vec<(&Json, Payload, Vec<usize>)> = Vec::new();
@@ -99,7 +108,7 @@ pub fn run(cases: &[Case], load: &Load<'_>, granted: Option<&Arc<[TargetSpec]>>)
     }
     for (settings, payload, places) in groups {
         let these: Vec<&Case> = places.iter().map(|&place| &cases[place]).collect();
-        let group = match load(settings) {
+        let group = match plugin.with_settings(settings) {
             Ok(plugin) => Asking::new(plugin, payload, &these, granted).group(&these),
             Err(error) => these.iter().map(|case| broke(case, error.to_string())).collect(),
         };
@@ -123,12 +132,12 @@ struct Asking {
 impl Asking {
     fn new(plugin: Arc<dyn Plugin>, payload: Payload, cases: &[&Case], granted: Option<&Arc<[TargetSpec]>>) -> Self {
         let targets = granted.cloned().unwrap_or_else(|| {
-            let messages: Vec<_> = cases.iter().map(|case| case.input.message()).collect();
+            let messages: Vec<_> = cases.iter().filter_map(|case| case.input.message()).collect();
             grants::derive(plugin.as_ref(), &messages).into()
         });
         let context = EvaluateContext {
             payload,
-            tombstones: Tombstones::Plugin,
+            tombstones: TOMBSTONES,
             sources: HashMap::new(),
             targets,
             limits: PluginLimits::default(),
@@ -229,13 +238,6 @@ fn difference(first: &Answer, second: &Answer) -> Option<Difference> {
 
 /// Each input in a partition of its own: it may have a source of its own.
 fn batch(inputs: &[&Input]) -> Batch {
-    let record = |input: &&Input| Record {
-        offset: 0,
-        timestamp_ms: input.record_time_ms,
-        key: input.key.clone(),
-        payload: input.body.clone(),
-        headers: input.headers.clone(),
-    };
     let run = |place: usize| Run {
         partition: Arc::new(TopicPartition {
             cluster_id: Arc::from("cases"),
@@ -248,19 +250,31 @@ fn batch(inputs: &[&Input]) -> Batch {
         next_offset: 1,
         records: place..place + 1,
     };
-    Batch { runs: (0..inputs.len()).map(run).collect(), records: inputs.iter().map(record).collect() }
+    Batch { runs: (0..inputs.len()).map(run).collect(), records: inputs.iter().map(|input| input.record()).collect() }
 }
 
 impl Input {
-    /// As the plugin sees it. What is no text never reaches a plugin that wants text; here it becomes an empty one.
+    fn record(&self) -> Record {
+        Record {
+            offset: 0,
+            timestamp_ms: self.record_time_ms,
+            key: self.key.clone(),
+            payload: self.body.clone(),
+            headers: self.headers.clone(),
+        }
+    }
+
+    /// As the plugin sees it; `None` where it is not asked, since the body is no text and it wants text.
     #[must_use]
-    pub fn message(&self) -> Message {
-        let body = match (&self.body, self.payload) {
-            (None, _) => Body::Absent,
-            (Some(bytes), Payload::Binary) => Body::Binary(bytes.clone()),
-            (Some(bytes), Payload::Text) if std::str::from_utf8(bytes).is_ok() => Body::Text(bytes.clone()),
-            (Some(_), Payload::Text) => Body::Text(Bytes::new()),
-        };
-        Message { source: Arc::from(self.source.as_str()), key: self.key.clone(), body, headers: self.headers.clone() }
+    pub fn message(&self) -> Option<Message> {
+        Message::of(&self.record(), &Arc::from(self.source.as_str()), self.payload, TOMBSTONES).ok()
+    }
+
+    /// The input that a plugin sees as this message, of a record of this time.
+    #[must_use]
+    pub fn seen(message: Message, payload: Payload, record_time_ms: Option<i64>) -> Self {
+        let body = message.body.bytes().cloned();
+        let Message { source, key, headers, .. } = message;
+        Self { source: source.as_ref().to_owned(), payload, key, body, headers, record_time_ms }
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicI64, Ordering},
     },
 };
@@ -11,7 +11,11 @@ use std::{
 use proptest::prelude::*;
 
 use super::{folder::with_answer, *};
-use crate::plugin::{ComputeResult, KeyResult, Message, Plugin, PluginError, RawIdentity, Shape, native::Native};
+use crate::{
+    config::{PluginLimits, Tombstones},
+    plugin::{ComputeResult, EvaluateContext, KeyResult, Message, RawIdentity, Shape, evaluate, native::Native},
+    record::{Batch, Header, Record, Run, TopicPartition},
+};
 
 const CASE: &str = r#"# Why this case is here.
 settings = { currency = "EUR", since = 2026-03-01T00:00:00Z }
@@ -115,7 +119,7 @@ fn case(name: &str, text: &str) -> Case {
 }
 
 fn run_on(plugin: Native, cases: &[Case]) -> Report {
-    run(cases, &|_| Ok(Arc::new(plugin.clone()) as Arc<dyn Plugin>), None)
+    run(cases, &plugin, None)
 }
 
 const IDENTITY: &str = "\n[identity]\nmessage_id = 'e'\naggregate_id = 'a'\n";
@@ -189,18 +193,103 @@ fn what_is_not_deterministic_or_depends_on_its_company_is_found() {
     assert_eq!(report.cases[1].finding, None, "it stands first in the reversed batch");
 }
 
+/// A case is answered on the same message as the record that it was made of, whatever is special about that.
+#[test]
+fn a_plugin_sees_the_same_in_a_case_as_on_the_path() {
+    let header = |name: &str| Header { name: name.to_owned(), value: Some("v".into()) };
+    let record = |body: Option<&'static [u8]>| Record {
+        offset: 77,
+        timestamp_ms: Some(5),
+        key: Some("k".into()),
+        payload: body.map(Into::into),
+        headers: vec![header("ce_type"), header("kafka_dlt-original-offset"), header("x-retry-topic")],
+    };
+    // What a plugin was asked about, in the order of asking.
+    let asked = |payload: Payload, ask: &dyn Fn(Payload, &Native)| {
+        let seen = Arc::new(Mutex::new(Vec::<Message>::new()));
+        let plugin = {
+            let seen = Arc::clone(&seen);
+            Native::new("looking").keys(move |message| {
+                seen.lock().unwrap().push(message.clone());
+                KeyResult::Skip("seen".into())
+            })
+        };
+        ask(payload, &plugin);
+        drop(plugin);
+        Arc::into_inner(seen).unwrap().into_inner().unwrap()
+    };
+    for payload in [Payload::Text, Payload::Binary] {
+        for (body, is_shown) in [
+            (Some(&b"text"[..]), true),
+            (Some(&b""[..]), true),
+            (None, true),
+            (Some(&b"\xff no text"[..]), payload == Payload::Binary),
+        ] {
+            let on_the_path = asked(payload, &|payload, plugin| {
+                let partition = TopicPartition {
+                    cluster_id: "c".into(),
+                    topic_id: uuid::Uuid::nil(),
+                    topic: "order.events".into(),
+                    partition: 3,
+                };
+                let run = Run {
+                    partition: Arc::new(partition),
+                    generation: 1,
+                    first_offset: 77,
+                    next_offset: 78,
+                    records: 0..1,
+                };
+                let context = EvaluateContext {
+                    payload,
+                    tombstones: Tombstones::Plugin,
+                    sources: [(Arc::from("order.events"), Arc::from("orders"))].into(),
+                    targets: Arc::from([]),
+                    limits: PluginLimits::default(),
+                    max_broken: 0,
+                };
+                evaluate(plugin, &Batch { runs: vec![run], records: vec![record(body)] }, &context).unwrap();
+            });
+            assert_eq!(on_the_path.len(), usize::from(is_shown), "{body:?}");
+            assert!(
+                on_the_path
+                    .iter()
+                    .all(|message| message.headers == [header("ce_type")] && &*message.source == "orders")
+            );
+
+            // Written by hand with all that the record has, and captured: as it is written down and read again.
+            let by_hand = Input {
+                source: "orders".into(),
+                payload,
+                key: Some("k".into()),
+                body: record(body).payload,
+                headers: record(body).headers,
+                record_time_ms: Some(5),
+            };
+            let captured = on_the_path.first().map(|message| Input::seen(message.clone(), payload, Some(5)));
+            for input in [Some(by_hand), captured].into_iter().flatten() {
+                assert_eq!(input.message().as_slice(), on_the_path, "as `plugin check` looks at it");
+                let case = Case { name: "c".into(), settings: serde_json::json!({}), input, expected: None };
+                let case = Case { expected: None, ..parse("c", &render_input(&case, "").unwrap()).unwrap() };
+                let in_a_case = asked(payload, &|_, plugin| drop(run(std::slice::from_ref(&case), plugin, None)));
+                // Asked twice, in fresh instances; the grants are derived by one more look.
+                assert!(
+                    in_a_case.len() >= 2 * on_the_path.len()
+                        && in_a_case.iter().all(|message| [message] == [&on_the_path[0]])
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn a_plugin_that_cannot_be_had_fails_the_cases_of_its_settings() {
     let cases =
         [case("one", "body = 'e skip'\nsettings = { bad = true }\n[skip]"), case("two", "body = 'e skip'\n[skip]")];
-    let report = run(
-        &cases,
-        &|settings| match settings.get("bad") {
-            Some(_) => Err(PluginError::Settings { plugin: "words".into(), message: "bad".into() }),
-            None => Ok(Arc::new(words())),
-        },
-        None,
-    );
+    let plugin = words().configure(|plugin, settings| match settings.get("bad") {
+        Some(_) => Err("bad".to_owned()),
+        None => Ok(plugin.clone()),
+    });
+    let report = run(&cases, &plugin, None);
     assert!(matches!(&report.cases[0].finding, Some(Finding::Broke(why)) if why.contains("refuses its settings")));
     assert_eq!(report.cases[1].finding, None);
 }
@@ -209,7 +298,7 @@ fn a_plugin_that_cannot_be_had_fails_the_cases_of_its_settings() {
 fn what_is_granted_binds() {
     let text = format!("body = 'e delete'{IDENTITY}[[change]]\ndelete = 'rows'\nrow.id = 'e'\n");
     let granted: Arc<[_]> = Arc::from([]);
-    let report = run(&[case("delete", &text)], &|_| Ok(Arc::new(words())), Some(&granted));
+    let report = run(&[case("delete", &text)], &words(), Some(&granted));
     assert!(matches!(&report.cases[0].finding, Some(Finding::Broke(why)) if why.contains("is not granted")));
 }
 
@@ -220,18 +309,17 @@ fn a_folder_is_run_and_updated() {
     fs::write(&skip, "# words\nbody = 'e skip'\n").unwrap();
     fs::write(&upsert, "body = 'e 1.50'\n").unwrap();
     fs::write(folder.path().join("README.md"), "no case").unwrap();
-    let load = |_: &serde_json::Value| Ok(Arc::new(words()) as Arc<dyn Plugin>);
 
-    let report = run_folder(folder.path(), &load, None).unwrap();
+    let report = run_folder(folder.path(), &words(), None).unwrap();
     assert_eq!(report.failed().collect::<Vec<_>>(), [("skip", &Finding::Open), ("upsert", &Finding::Open)]);
     for (path, case) in [&skip, &upsert].into_iter().zip(&report.cases) {
         update(path, case.actual.as_ref().unwrap()).unwrap();
     }
     assert_eq!(fs::read_to_string(&skip).unwrap(), "# words\nbody = 'e skip'\n\n[skip]\nreason = \"asked to\"\n");
-    assert!(run_folder(folder.path(), &load, None).unwrap().passed());
+    assert!(run_folder(folder.path(), &words(), None).unwrap().passed());
 
     fs::write(&skip, "body = ").unwrap();
-    let error = run_folder(folder.path(), &load, None).expect_err("no case").to_string();
+    let error = run_folder(folder.path(), &words(), None).expect_err("no case").to_string();
     assert!(error.starts_with(&skip.display().to_string()), "{error}");
 }
 

@@ -1,70 +1,52 @@
-//! What was fetched from registries: contents under their digests, and what a reference meant last.
+//! What was fetched from registries: contents and manifests under their digests, and a note per reference of what it meant
+//! last. A note's age is how long ago it was used.
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Reference, digest_of};
-use crate::plugin::wasm::private;
+use super::{Reference, Resolved, digest_of, shown};
+use crate::{atomic_file, plugin::wasm::private};
 
-/// Media types of a layer that is a plugin: the registries' guideline for WebAssembly, and what came before it.
-const WASM: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
+/// A note's file is called so.
+pub(super) const NOTE: &str = "reference";
+/// A manifest's.
+pub(super) const MANIFEST: &str = "manifest";
+/// A plugin's.
+pub(super) const CONTENT: &str = "wasm";
 
 /// A private folder: what is in it was checked when it came in, and is checked again when it is used.
 pub(super) struct Cache {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
-/// What a manifest says.
+/// A plugin that is there and whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Resolved {
-    /// The digest of the manifest itself.
+pub(super) struct Kept {
+    /// What its manifest says.
+    pub(super) resolved: Resolved,
+    /// The plugin.
+    pub(super) content: Vec<u8>,
+}
+
+/// What a reference meant last.
+pub(super) struct Note {
     pub(super) manifest: [u8; 32],
-    /// The digest of the plugin.
-    pub(super) layer: [u8; 32],
-    /// The plugin's size in bytes.
-    pub(super) size: u64,
-    /// Of the manifest.
-    pub(super) annotations: BTreeMap<String, String>,
+    /// As it is written in configurations; an older program wrote none.
+    pub(super) reference: Option<Reference>,
 }
 
-#[derive(Deserialize)]
-struct RawManifest {
-    layers: Vec<RawLayer>,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawLayer {
-    media_type: String,
-    digest: String,
-    size: u64,
-}
-
-impl Resolved {
-    /// Reads a manifest.
-    pub(super) fn of(manifest: &[u8]) -> Result<Self, String> {
-        let raw: RawManifest = serde_json::from_slice(manifest).map_err(|error| {
-            format!("is no image with layers in the registry ({error}): push it by `tidegate plugin push`")
-        })?;
-        let mut layers = raw.layers.iter().filter(|layer| WASM.contains(&layer.media_type.as_str()));
-        let (Some(layer), None) = (layers.next(), layers.next()) else {
-            return Err(format!("has not just one layer of type {}: push it by `tidegate plugin push`", WASM[0]));
-        };
-        let digest = digest_of(&layer.digest).ok_or_else(|| format!("has a layer with the digest {}", layer.digest))?;
-        Ok(Self {
-            manifest: Sha256::digest(manifest).into(),
-            layer: digest,
-            size: layer.size,
-            annotations: raw.annotations.unwrap_or_default(),
-        })
+impl Note {
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        let mut lines = text.lines();
+        let manifest = digest_of(lines.next()?)?;
+        let reference = lines.next().and_then(|line| Reference::parse(line).ok().flatten());
+        Some(Self { manifest, reference })
     }
 }
 
@@ -74,68 +56,78 @@ impl Cache {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where the plugin of this digest is, or would be.
-    pub(super) fn file(&self, digest: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}.wasm", hex::encode(digest)))
+    /// The plugin of this digest, where it is there and whole.
+    pub(super) fn content(&self, digest: &[u8; 32]) -> Option<Vec<u8>> {
+        let content = fs::read(self.file(digest, CONTENT)).ok()?;
+        (Sha256::digest(&content)[..] == *digest).then_some(content)
     }
 
-    /// Whether it is there and whole.
-    pub(super) fn has(&self, digest: &[u8; 32]) -> bool {
-        fs::read(self.file(digest)).is_ok_and(|content| Sha256::digest(content)[..] == *digest)
-    }
-
+    /// Keeps a plugin.
     pub(super) fn keep(&self, digest: &[u8; 32], content: &[u8]) -> io::Result<()> {
-        self.write(&self.file(digest), content)
+        atomic_file::write_private(&self.file(digest, CONTENT), &[content])
     }
 
-    /// What the manifest of this digest says, where it and its plugin are there and whole.
-    pub(super) fn by_manifest(&self, digest: &[u8; 32]) -> Option<Resolved> {
-        let manifest = fs::read(self.manifest(digest)).ok()?;
-        let resolved = Resolved::of(&manifest).ok()?;
-        (resolved.manifest == *digest && self.has(&resolved.layer)).then_some(resolved)
+    /// The plugin that the manifest of this digest names, where both are there and whole.
+    pub(super) fn by_manifest(&self, digest: &[u8; 32]) -> Option<Kept> {
+        let resolved = self.manifest(digest)?;
+        let content = self.content(&resolved.layer)?;
+        Some(Kept { resolved, content })
+    }
+
+    /// What the manifest of this digest says, where it is there and whole.
+    pub(super) fn manifest(&self, digest: &[u8; 32]) -> Option<Resolved> {
+        let resolved = Resolved::of(&fs::read(self.file(digest, MANIFEST)).ok()?).ok()?;
+        (resolved.manifest == *digest).then_some(resolved)
     }
 
     /// What a reference meant last.
-    pub(super) fn last(&self, reference: &Reference) -> Option<Resolved> {
-        let note = fs::read_to_string(self.note(reference)).ok()?;
-        self.by_manifest(&digest_of(note.trim())?)
+    pub(super) fn last(&self, reference: &Reference) -> Option<Kept> {
+        self.by_manifest(&Note::read(&self.note(reference))?.manifest)
     }
 
+    /// Writes down what a reference means now.
     pub(super) fn remember(&self, reference: &Reference, manifest: &[u8], resolved: &Resolved) -> io::Result<()> {
-        self.write(&self.manifest(&resolved.manifest), manifest)?;
-        self.write(&self.note(reference), super::shown(&resolved.manifest).as_bytes())
+        atomic_file::write_private(&self.file(&resolved.manifest, MANIFEST), &[manifest])?;
+        self.write_note(reference, resolved)
     }
 
-    fn manifest(&self, digest: &[u8; 32]) -> PathBuf {
-        self.folder.join(format!("{}.manifest", hex::encode(digest)))
+    /// What is used is what stays. A folder that cannot be written to holds up nobody.
+    pub(super) fn used(&self, reference: &Reference, resolved: &Resolved) {
+        let note = self.note(reference);
+        let known =
+            Note::read(&note).is_some_and(|note| note.manifest == resolved.manifest && note.reference.is_some());
+        let marked = if known {
+            fs::OpenOptions::new().append(true).open(&note).and_then(|file| file.set_modified(SystemTime::now()))
+        } else {
+            self.write_note(reference, resolved)
+        };
+        if let Err(error) = marked {
+            tracing::warn!(plugin = %reference, %error, "that a fetched plugin is in use could not be written down");
+        }
+    }
+
+    fn write_note(&self, reference: &Reference, resolved: &Resolved) -> io::Result<()> {
+        let note = format!("{}\n{reference}\n", shown(&resolved.manifest));
+        atomic_file::write_private(&self.note(reference), &[note.as_bytes()])
+    }
+
+    pub(super) fn file(&self, digest: &[u8; 32], kind: &str) -> PathBuf {
+        self.folder.join(format!("{}.{kind}", hex::encode(digest)))
     }
 
     /// A reference has characters that a file's name has not.
-    fn note(&self, reference: &Reference) -> PathBuf {
-        self.folder.join(format!("{}.reference", hex::encode(Sha256::digest(reference.to_string()))))
-    }
-
-    /// Whole or not at all.
-    fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let temporary = self.folder.join(format!("{}.{:?}.tmp", std::process::id(), std::thread::current().id()));
-        io::Write::write_all(&mut private::private_file(&temporary)?, content)?;
-        fs::rename(&temporary, path)
+    pub(super) fn note(&self, reference: &Reference) -> PathBuf {
+        self.file(&Sha256::digest(reference.to_string()).into(), NOTE)
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
-    use super::*;
-
-    fn manifest(layers: &str) -> Vec<u8> {
-        format!(r#"{{"schemaVersion":2,"layers":[{layers}],"annotations":{{"a":"b"}}}}"#).into_bytes()
-    }
-
-    fn layer(content: &[u8]) -> String {
-        let digest = super::super::shown(&Sha256::digest(content).into());
-        format!(r#"{{"mediaType":"application/wasm","digest":"{digest}","size":{}}}"#, content.len())
-    }
+    use super::{
+        super::manifest::made::{layer, manifest},
+        *,
+    };
 
     #[test]
     fn what_was_fetched_is_known_again_while_it_is_whole() {
@@ -144,26 +136,23 @@ mod tests {
         let reference = Reference::parse("oci://h/n:1").unwrap().unwrap();
         let manifest = manifest(&layer(b"plugin"));
         let resolved = Resolved::of(&manifest).unwrap();
+        let kept = Some(Kept { resolved: resolved.clone(), content: b"plugin".to_vec() });
         assert_eq!(resolved.annotations["a"], "b");
         assert_eq!(cache.last(&reference), None);
         cache.remember(&reference, &manifest, &resolved).unwrap();
         assert_eq!(cache.last(&reference), None, "the plugin itself is not there");
         cache.keep(&resolved.layer, b"plugin").unwrap();
-        assert_eq!(cache.last(&reference), Some(resolved.clone()));
-        assert_eq!(cache.by_manifest(&resolved.manifest), Some(resolved.clone()));
-        fs::write(cache.file(&resolved.layer), b"tampered").unwrap();
+        assert_eq!(cache.last(&reference), kept);
+        assert_eq!(cache.by_manifest(&resolved.manifest), kept);
+        // As an older program wrote it.
+        fs::write(cache.note(&reference), shown(&resolved.manifest)).unwrap();
+        assert_eq!(cache.last(&reference), kept);
+        cache.used(&reference, &resolved);
+        assert_eq!(Note::read(&cache.note(&reference)).unwrap().reference, Some(reference.clone()));
+        fs::write(cache.file(&resolved.layer, CONTENT), b"tampered").unwrap();
         assert_eq!(cache.last(&reference), None);
         cache.keep(&resolved.layer, b"plugin").unwrap();
-        fs::write(cache.manifest(&resolved.manifest), b"{}").unwrap();
+        fs::write(cache.file(&resolved.manifest, MANIFEST), b"{}").unwrap();
         assert_eq!(cache.last(&reference), None);
-    }
-
-    #[test]
-    fn what_is_no_plugin_is_told() {
-        let two = format!("{},{}", layer(b"a"), layer(b"b"));
-        for bad in ["", &two, &layer(b"a").replace("wasm", "tar"), &layer(b"a").replace("sha256", "md5")] {
-            assert!(Resolved::of(&manifest(bad)).is_err(), "{bad}");
-        }
-        assert!(Resolved::of(b"[]").is_err());
     }
 }

@@ -1,123 +1,162 @@
-//! Where a plugin comes from: a file, or an OCI registry. What was fetched is a file too, in a private folder, under the
-//! digest of its content, so that nothing further on knows the difference, and so that a registry that is down stops no
-//! start.
+//! Where a plugin comes from: a file, or an OCI registry. What was fetched is kept in a private folder, under the digest of
+//! its content, so that a registry that is down stops no start.
 //!
 //! `oci://HOST/NAME@sha256:…` says which plugin it is, and is asked for once. `oci://HOST/NAME:TAG` is asked for at every
 //! start and reload; where the registry does not answer, the last answer counts, with a warning.
 
 mod cache;
 mod credentials;
+mod manifest;
+mod origin;
+mod pins;
+mod prune;
 mod reference;
 mod registry;
 mod signature;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use cache::{Cache, Resolved};
+use cache::{Cache, Kept};
+use manifest::Resolved;
+pub use origin::Origin;
+use pins::Pins;
 pub use reference::{Reference, SCHEME};
-use registry::{FetchError, Registry};
+use registry::{FetchError, Pulled, Registry};
 use sha2::{Digest, Sha256};
 pub use signature::{KeyError, PrivateKey, PublicKey, Signatures, signatures_beside};
 
 use super::{FILE_LIMIT, PluginError};
-use crate::config;
+use crate::config::{self, Config};
 
-/// A plugin's file on this machine, and what its content must be.
-pub(super) struct Local {
-    /// The file.
-    pub(super) file: PathBuf,
-    /// What it was fetched as.
-    digest: Option<[u8; 32]>,
-    signatures: Signatures,
-    signed_by: Vec<PublicKey>,
+/// A plugin's content, read once: it is what the configuration asks for, and signed by whom it must be.
+pub(super) struct Artifact {
+    /// The component.
+    pub(super) content: Vec<u8>,
+    /// Its SHA-256.
+    pub(super) digest: [u8; 32],
 }
 
-impl Local {
-    /// Whether the file's content, by its digest, is what was asked for, and signed by whom it must be.
+/// Fetches plugins.
+#[derive(Default)]
+pub(super) struct Distribution {
+    /// `[plugins] cache`.
+    folder: Option<PathBuf>,
+    registry_ca_file: Option<PathBuf>,
+    pins: Option<Pins>,
+}
+
+impl Distribution {
+    /// Keeps what it fetches in this folder, and takes what this machine trusts.
+    pub(super) fn new(folder: Option<&Path>) -> Self {
+        Self { folder: folder.map(Path::to_owned), ..Self::default() }
+    }
+
+    /// As a configuration says.
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            folder: config.plugins.cache.clone(),
+            registry_ca_file: config.plugins.registry_ca_file.clone(),
+            pins: Pins::of(config),
+        }
+    }
+
+    /// Reads a plugin. Fetches it where it is in a registry; blocks, not for an async worker.
     ///
     /// # Errors
-    /// What is wrong.
-    pub(super) fn check(&self, digest: &[u8; 32]) -> Result<(), String> {
-        if self.digest.is_some_and(|wanted| wanted != *digest) {
-            return Err(format!("was changed after it was fetched: remove {}", self.file.display()));
+    /// [`PluginError::Load`] with the way out: what cannot be fetched and was not fetched before, or is not what was asked
+    /// for.
+    pub(super) fn artifact(&self, plugin: &config::Plugin) -> Result<Artifact, PluginError> {
+        let refuse = |message: String| PluginError::Load { path: plugin.origin.to_string(), message };
+        let (artifact, signatures) = match &plugin.origin {
+            Origin::File(path) => {
+                let signatures =
+                    if plugin.signed_by.is_empty() { Ok(Signatures::default()) } else { Signatures::beside(path) };
+                (read_file(path).map_err(&refuse)?, signatures.map_err(&refuse)?)
+            }
+            Origin::Registry(reference) => {
+                let Kept { resolved, content } = self.kept(reference)?;
+                let signatures = Signatures::from_annotations(&resolved.annotations);
+                (Artifact { content, digest: resolved.layer }, signatures)
+            }
+        };
+        signatures.check(&artifact.digest, &plugin.signed_by).map_err(&refuse)?;
+        match &plugin.sha256 {
+            Some(pin) if *pin != artifact.digest => Err(refuse(format!(
+                "has the SHA-256 {}, but {} is pinned: deploy the pinned file, or change [consumer.plugin] sha256",
+                hex::encode(artifact.digest),
+                hex::encode(pin)
+            ))),
+            _ => Ok(artifact),
         }
-        self.signatures.check(digest, &self.signed_by)
+    }
+
+    fn kept(&self, reference: &Reference) -> Result<Kept, PluginError> {
+        let refuse = |message: String| PluginError::Load { path: reference.to_string(), message };
+        let cannot_keep = |error: io::Error| refuse(format!("cannot be kept: {error}"));
+        let folder = self.folder.as_ref().ok_or_else(|| {
+            refuse("comes from a registry, which needs a folder to keep it in: set [plugins] cache".to_owned())
+        })?;
+        let cache = Cache::open(&folder.join("oci")).map_err(cannot_keep)?;
+        if let Some(pins) = &self.pins {
+            // First of all: from here on nobody clears it away.
+            pins.add(reference, &cache).map_err(cannot_keep)?;
+        }
+        self.resolve(reference, &cache).map_err(|error| match error {
+            // It may answer a minute later: the consumer waits, and tries again.
+            FetchError::Away(message) => PluginError::Unreachable { path: reference.to_string(), message },
+            FetchError::Refused(message) => refuse(message),
+        })
+    }
+
+    /// From what was kept, where that is certain; otherwise from the registry.
+    fn resolve(&self, reference: &Reference, cache: &Cache) -> Result<Kept, FetchError> {
+        let kept = |digest: &[u8; 32]| cache.by_manifest(digest);
+        if let Some(kept) = reference.digest().and_then(kept) {
+            cache.used(reference, &kept.resolved);
+            return Ok(kept);
+        }
+        let away = match self.fetch(reference, cache) {
+            Err(FetchError::Away(why)) => why,
+            answered => return answered,
+        };
+        let last = cache.last(reference).ok_or_else(|| FetchError::Away(away.clone()))?;
+        tracing::warn!(plugin = %reference, why = %away, "the registry does not answer: taking what it said last");
+        cache.used(reference, &last.resolved);
+        Ok(last)
+    }
+
+    fn fetch(&self, reference: &Reference, cache: &Cache) -> Result<Kept, FetchError> {
+        let keep = |error: io::Error| FetchError::Refused(format!("cannot be kept: {error}"));
+        let registry = Registry::of(reference, self.registry_ca_file.as_deref())?;
+        let Pulled { manifest, resolved, content, is_new } =
+            registry.pull(reference.digest(), |layer| cache.content(layer))?;
+        if is_new {
+            cache.keep(&resolved.layer, &content).map_err(keep)?;
+        }
+        cache.remember(reference, &manifest, &resolved).map_err(keep)?;
+        if is_new && let Err(error) = Pins::references(cache).and_then(|named| cache.prune(&named)) {
+            tracing::warn!(folder = %cache.folder.display(), %error, "no room was made among fetched plugins");
+        }
+        Ok(Kept { resolved, content })
     }
 }
 
-/// A plugin's file. Fetches it where it is in a registry; blocks, not for an async worker. `folder` is `[plugins] cache`.
+/// Reads a component's file, once.
 ///
 /// # Errors
-/// [`PluginError::Load`] with the way out: what cannot be fetched and was not fetched before, or is not what was asked for.
-pub(super) fn local(plugin: &config::Plugin, folder: Option<&Path>) -> Result<Local, PluginError> {
-    let text = plugin.path.display().to_string();
-    let refuse = |message: String| PluginError::Load { path: text.clone(), message };
-    let signed_by = plugin.signed_by.clone();
-    let Some(reference) = Reference::parse(&text).map_err(&refuse)? else {
-        let signatures =
-            if signed_by.is_empty() { Ok(Signatures::default()) } else { Signatures::beside(&plugin.path) };
-        return Ok(Local {
-            file: plugin.path.clone(),
-            digest: None,
-            signatures: signatures.map_err(&refuse)?,
-            signed_by,
-        });
-    };
-    let folder = folder.ok_or_else(|| {
-        refuse("comes from a registry, which needs a folder to keep it in: set [plugins] cache".to_owned())
-    })?;
-    let cache = Cache::open(&folder.join("oci")).map_err(|error| refuse(format!("cannot be kept: {error}")))?;
-    let resolved = resolve(&reference, &cache).map_err(|error| match error {
-        // It may answer a minute later: the consumer waits, and tries again.
-        FetchError::Away(message) => PluginError::Unreachable { path: text.clone(), message },
-        FetchError::Refused(message) => refuse(message),
-    })?;
-    Ok(Local {
-        file: cache.file(&resolved.layer),
-        digest: Some(resolved.layer),
-        signatures: Signatures::from_annotations(&resolved.annotations),
-        signed_by,
-    })
-}
-
-/// From what was kept, where that is certain; otherwise from the registry.
-fn resolve(reference: &Reference, cache: &Cache) -> Result<Resolved, FetchError> {
-    if let Some(digest) = reference.digest()
-        && let Some(resolved) = cache.by_manifest(digest)
-    {
-        return Ok(resolved);
+/// Why it cannot be read.
+pub(super) fn read_file(path: &Path) -> Result<Artifact, String> {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let size = fs::metadata(path).map_err(unreadable)?.len();
+    if size > FILE_LIMIT {
+        return Err(format!("has {size} bytes; the most is {FILE_LIMIT}"));
     }
-    let away = match fetch(reference, cache) {
-        Err(FetchError::Away(why)) => why,
-        answered => return answered,
-    };
-    let last = cache.last(reference).ok_or_else(|| FetchError::Away(away.clone()))?;
-    tracing::warn!(plugin = %reference, why = %away, "the registry does not answer: taking what it said last");
-    Ok(last)
-}
-
-fn fetch(reference: &Reference, cache: &Cache) -> Result<Resolved, FetchError> {
-    let keep = |error: std::io::Error| FetchError::Refused(format!("cannot be kept: {error}"));
-    let registry = Registry::of(reference)?;
-    let manifest = registry.manifest()?;
-    let resolved = Resolved::of(&manifest).map_err(FetchError::Refused)?;
-    if let Some(wanted) = reference.digest()
-        && resolved.manifest != *wanted
-    {
-        return Err(FetchError::Refused("the registry answered with something else than the digest names".to_owned()));
-    }
-    if cache.has(&resolved.layer) {
-        cache.remember(reference, &manifest, &resolved).map_err(keep)?;
-        return Ok(resolved);
-    }
-    let content = registry.blob(&resolved, FILE_LIMIT)?;
-    let digest: [u8; 32] = Sha256::digest(&content).into();
-    if digest != resolved.layer {
-        return Err(FetchError::Refused("the registry's file is not the one that its manifest names".to_owned()));
-    }
-    cache.keep(&resolved.layer, &content).map_err(keep)?;
-    cache.remember(reference, &manifest, &resolved).map_err(keep)?;
-    Ok(resolved)
+    let content = fs::read(path).map_err(unreadable)?;
+    let digest = Sha256::digest(&content).into();
+    Ok(Artifact { content, digest })
 }
 
 /// Puts a plugin into a registry, with the signatures that stand beside its file, and answers the manifest's digest: what
@@ -126,11 +165,11 @@ fn fetch(reference: &Reference, cache: &Cache) -> Result<Resolved, FetchError> {
 /// # Errors
 /// In words.
 pub fn push(file: &Path, reference: &Reference) -> Result<[u8; 32], String> {
-    let content = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let Artifact { content, digest } = read_file(file).map_err(|error| format!("{} {error}", file.display()))?;
     // A folder of signatures of something else would be found out by nobody until it is too late.
     let signatures = Signatures::beside(file)?;
-    signatures.check_all(&Sha256::digest(&content).into())?;
-    let registry = Registry::of(reference).map_err(|error| error.to_string())?;
+    signatures.check_all(&digest)?;
+    let registry = Registry::of(reference, None).map_err(|error| error.to_string())?;
     registry.push(content, signatures.annotations()).map_err(|error| error.to_string())
 }
 

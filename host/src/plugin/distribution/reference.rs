@@ -56,6 +56,11 @@ impl Reference {
         &self.host
     }
 
+    /// Where all its versions are.
+    pub(super) fn repository(&self) -> String {
+        format!("{}/{}", self.host, self.name)
+    }
+
     /// The digest of the manifest that it is pinned to.
     #[must_use]
     pub fn digest(&self) -> Option<&[u8; 32]> {
@@ -77,7 +82,7 @@ impl Reference {
         }
     }
 
-    /// Whether the registry is on this machine: only such a one is spoken to without TLS.
+    /// Whether the registry is on this machine: only such a one is spoken to without TLS, and never by a proxy.
     pub(super) fn is_local(&self) -> bool {
         let host = match self.host.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

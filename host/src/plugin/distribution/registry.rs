@@ -1,21 +1,23 @@
 //! Speaking to a registry.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use bytes::Bytes;
 use oci_client::{
     Client, RegistryOperation,
-    client::{ClientConfig, ClientProtocol},
+    client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol},
     errors::{OciDistributionError, OciErrorCode},
     manifest::{OciDescriptor, OciImageManifest},
-    secrets::RegistryAuth,
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use sha2::{Digest, Sha256};
 
-use super::{Reference, cache::Resolved, credentials, shown};
+use super::{FILE_LIMIT, Reference, Resolved, credentials::Login, shown};
 
 /// A registry that is silent for so long is away.
 const SILENCE: Duration = Duration::from_secs(20);
+/// What [`Reference::is_local`] names, as the client has it.
+const THIS_MACHINE: &str = "localhost,127.0.0.1,::1";
 /// Manifests of plugins have a few hundred bytes.
 const MANIFEST_LIMIT: usize = 1 << 20;
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -37,51 +39,87 @@ pub(super) enum FetchError {
 pub(super) struct Registry {
     client: Client,
     reference: oci_client::Reference,
-    auth: RegistryAuth,
+    login: Login,
     host: String,
 }
 
+/// What a registry gave.
+pub(super) struct Pulled {
+    /// Byte for byte.
+    pub(super) manifest: Bytes,
+    /// What it says.
+    pub(super) resolved: Resolved,
+    /// The plugin.
+    pub(super) content: Vec<u8>,
+    /// It was not here before.
+    pub(super) is_new: bool,
+}
+
 impl Registry {
-    pub(super) fn of(reference: &Reference) -> Result<Self, FetchError> {
+    /// The place of this reference. `ca_file` has certificates of authorities to trust besides the system's.
+    pub(super) fn of(reference: &Reference, ca_file: Option<&Path>) -> Result<Self, FetchError> {
         let config = ClientConfig {
-            protocol: if reference.is_local() { ClientProtocol::Http } else { ClientProtocol::Https },
             connect_timeout: Some(SILENCE),
             read_timeout: Some(SILENCE),
             user_agent: concat!("tidegate/", env!("CARGO_PKG_VERSION")),
+            extra_root_certificates: ca_file.map_or(Ok(Vec::new()), authorities).map_err(FetchError::Refused)?,
             // A plugin runs anywhere: an index of platforms is none.
             platform_resolver: None,
             ..ClientConfig::default()
         };
+        let config = if reference.is_local() {
+            // A proxy that is used for nobody: otherwise the client takes the environment's, to which this machine is another.
+            let (http_proxy, no_proxy) = (Some("http://127.0.0.1:9".to_owned()), Some(THIS_MACHINE.to_owned()));
+            ClientConfig { protocol: ClientProtocol::Http, http_proxy, no_proxy, ..config }
+        } else {
+            ClientConfig { protocol: ClientProtocol::Https, ..config }
+        };
         // The library takes whatever the process has for TLS; a second try finds it there.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::try_from(config).map_err(|error| refused(reference.host(), &error))?;
-        Ok(Self {
-            client,
-            reference: reference.for_client(),
-            auth: credentials::of(reference.host()),
-            host: reference.host().to_owned(),
+        let login = Login::of(reference.host());
+        let client = Client::try_from(config).map_err(|error| refused(reference.host(), &login, &error))?;
+        Ok(Self { client, reference: reference.for_client(), login, host: reference.host().to_owned() })
+    }
+
+    /// Asks what the reference means, and for the plugin where `kept` has none of its digest.
+    pub(super) fn pull(
+        &self,
+        wanted: Option<&[u8; 32]>,
+        kept: impl Fn(&[u8; 32]) -> Option<Vec<u8>> + Send,
+    ) -> Result<Pulled, FetchError> {
+        let no = |why: String| FetchError::Refused(why);
+        self.talk(async move {
+            let auth = self.login.auth();
+            let asked = self.client.pull_manifest_raw(&self.reference, auth, &[MANIFEST]).await;
+            let (manifest, _) = asked.map_err(|error| self.refused(&error))?;
+            if manifest.len() > MANIFEST_LIMIT {
+                return Err(no(format!("has a manifest of {} bytes", manifest.len())));
+            }
+            let resolved = Resolved::of(&manifest).map_err(no)?;
+            if wanted.is_some_and(|wanted| *wanted != resolved.manifest) {
+                return Err(no("the registry answered with something else than the digest names".to_owned()));
+            }
+            if let Some(content) = kept(&resolved.layer) {
+                return Ok(Pulled { manifest, resolved, content, is_new: false });
+            }
+            let content = self.blob(&resolved).await?;
+            if Sha256::digest(&content)[..] != resolved.layer {
+                return Err(no("the registry's file is not the one that its manifest names".to_owned()));
+            }
+            Ok(Pulled { manifest, resolved, content, is_new: true })
         })
     }
 
-    /// The manifest, byte for byte.
-    pub(super) fn manifest(&self) -> Result<Bytes, FetchError> {
-        let (manifest, _) = self.ask(self.client.pull_manifest_raw(&self.reference, &self.auth, &[MANIFEST]))?;
-        if manifest.len() > MANIFEST_LIMIT {
-            return Err(FetchError::Refused(format!("has a manifest of {} bytes", manifest.len())));
-        }
-        Ok(manifest)
-    }
-
-    /// The plugin, no more than `limit` bytes.
-    pub(super) fn blob(&self, resolved: &Resolved, limit: u64) -> Result<Vec<u8>, FetchError> {
-        if resolved.size > limit {
-            return Err(FetchError::Refused(format!("has {} bytes; the most is {limit}", resolved.size)));
+    /// The plugin, no larger than any may be.
+    async fn blob(&self, resolved: &Resolved) -> Result<Vec<u8>, FetchError> {
+        if resolved.size > FILE_LIMIT {
+            return Err(FetchError::Refused(format!("has {} bytes; the most is {FILE_LIMIT}", resolved.size)));
         }
         let (digest, size) = (shown(&resolved.layer), i64::try_from(resolved.size).unwrap_or(i64::MAX));
         let layer = OciDescriptor { media_type: LAYER.to_owned(), digest, size, ..OciDescriptor::default() };
         let mut content = Bounded { content: Vec::new(), limit: usize::try_from(resolved.size).unwrap_or(usize::MAX) };
-        self.ask(self.client.pull_blob(&self.reference, &layer, &mut content))?;
-        Ok(content.content)
+        let asked = self.client.pull_blob(&self.reference, &layer, &mut content).await;
+        asked.map(|()| content.content).map_err(|error| self.refused(&error))
     }
 
     /// Puts a plugin there, under the reference's tag.
@@ -104,35 +142,51 @@ impl Registry {
         let digest: [u8; 32] = Sha256::digest(&body).into();
         let (plugin_digest, config_digest) = (manifest.layers[0].digest.clone(), manifest.config.digest.clone());
         let put = async {
-            self.client.auth(&self.reference, &self.auth, RegistryOperation::Push).await?;
+            self.client.auth(&self.reference, self.login.auth(), RegistryOperation::Push).await?;
             self.client.push_blob(&self.reference, plugin, &plugin_digest).await?;
             self.client.push_blob(&self.reference, config, &config_digest).await?;
             let kind = MANIFEST.parse().map_err(|_| OciDistributionError::GenericError(None))?;
             self.client.push_manifest_raw(&self.reference, body, kind).await
         };
-        self.ask(put)?;
-        Ok(digest)
+        self.talk(async { put.await.map(|_| digest).map_err(|error| self.refused(&error)) })
     }
 
-    /// Waits for the answer, on a thread of its own: whoever asks may be one that must not wait in its own runtime.
-    fn ask<T: Send>(
-        &self,
-        question: impl Future<Output = Result<T, OciDistributionError>> + Send,
-    ) -> Result<T, FetchError> {
+    fn refused(&self, error: &OciDistributionError) -> FetchError {
+        refused(&self.host, &self.login, error)
+    }
+
+    /// Waits for the end of a conversation, on a thread of its own: whoever asks may be one that must not wait in its own
+    /// runtime.
+    fn talk<T: Send>(&self, conversation: impl Future<Output = Result<T, FetchError>> + Send) -> Result<T, FetchError> {
         let waiting = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| FetchError::Refused(error.to_string()))?;
-            runtime.block_on(question).map_err(|error| refused(&self.host, &error))
+            runtime.map_err(|error| FetchError::Refused(error.to_string()))?.block_on(conversation)
         };
         std::thread::scope(|scope| scope.spawn(waiting).join())
             .unwrap_or_else(|_| Err(FetchError::Refused("the registry's answer broke the client".to_owned())))
     }
 }
 
-/// Whether it is away, or says no.
-fn refused(host: &str, error: &OciDistributionError) -> FetchError {
+/// The certificates in a PEM file.
+fn authorities(file: &Path) -> Result<Vec<Certificate>, String> {
+    let broken = |why: &str| format!("[plugins] registry_ca_file: {} {why}", file.display());
+    let pem = fs::read(file).map_err(|error| broken(&format!("cannot be read: {error}")))?;
+    let certificate = |der: CertificateDer<'_>| Certificate { encoding: CertificateEncoding::Der, data: der.to_vec() };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).map(|der| der.map(certificate)).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(broken("has no certificates in PEM")),
+    }
+}
+
+/// Whether it is away, or says no; and what to do about it.
+fn refused(host: &str, login: &Login, error: &OciDistributionError) -> FetchError {
     let text = format!("{host}: {}", whole(error));
     match error {
+        OciDistributionError::RequestError(error) if is_of_an_unknown_authority(error) => FetchError::Away(format!(
+            "{text}. Where its certificate is from an authority of your own, name that one's in [plugins] registry_ca_file, \
+             have the system trust it, or set SSL_CERT_FILE"
+        )),
         OciDistributionError::RequestError(_) => FetchError::Away(text),
         OciDistributionError::ServerError { code, .. } if *code >= 500 || *code == 429 => FetchError::Away(text),
         OciDistributionError::RegistryError { envelope, .. }
@@ -140,8 +194,39 @@ fn refused(host: &str, error: &OciDistributionError) -> FetchError {
         {
             FetchError::Away(text)
         }
+        // What the server says of it may repeat what it was given.
+        OciDistributionError::UnauthorizedError { .. }
+        | OciDistributionError::AuthenticationFailure(_)
+        | OciDistributionError::ServerError { code: 401 | 403, .. } => FetchError::Refused(login.refused_by(host)),
+        OciDistributionError::RegistryError { envelope, .. }
+            if envelope
+                .errors
+                .iter()
+                .any(|error| matches!(error.code, OciErrorCode::Unauthorized | OciErrorCode::Denied)) =>
+        {
+            FetchError::Refused(login.refused_by(host))
+        }
         _ => FetchError::Refused(text),
     }
+}
+
+/// Whether a registry's certificate is from nobody whom this machine trusts.
+fn is_of_an_unknown_authority(error: &(dyn std::error::Error + 'static)) -> bool {
+    use rustls::{CertificateError::UnknownIssuer, Error::InvalidCertificate};
+
+    let is = |error: &(dyn std::error::Error + 'static)| {
+        matches!(error.downcast_ref::<rustls::Error>(), Some(InvalidCertificate(UnknownIssuer)))
+    };
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        // An I/O error passes over what it wraps.
+        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if is(error) || wrapped.is_some_and(|wrapped| is_of_an_unknown_authority(wrapped)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error with its causes, of which the outermost often says nothing.
@@ -193,16 +278,34 @@ impl tokio::io::AsyncWrite for Bounded {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
     use super::{super::digest_of, *};
 
     #[test]
+    fn a_file_of_authorities_has_some_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let said = |content: &str| {
+            fs::write(&file, content).unwrap();
+            authorities(&file).map(|found| found.len())
+        };
+        let pem = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap().cert.pem();
+        assert_eq!(said(&format!("# ours\n{}{}", pem("a"), pem("b"))), Ok(2));
+        for broken in ["", "secret", "-----BEGIN CERTIFICATE-----\nsecret\n"] {
+            let why = said(broken).unwrap_err();
+            assert!(why.contains("registry_ca_file") && !why.contains("secret"), "{why}");
+        }
+        assert!(authorities(Path::new("/nowhere.pem")).err().unwrap().contains("/nowhere.pem cannot be read"));
+    }
+
+    #[test]
     fn a_server_that_is_ill_is_away_and_one_that_says_no_is_not() {
         let server = |code| OciDistributionError::ServerError { code, url: String::new(), message: String::new() };
-        assert!(matches!(refused("h", &server(503)), FetchError::Away(_)));
-        assert!(matches!(refused("h", &server(404)), FetchError::Refused(_)));
+        assert!(matches!(refused("h", &Login::default(), &server(503)), FetchError::Away(_)));
+        assert!(matches!(refused("h", &Login::default(), &server(404)), FetchError::Refused(_)));
         let unknown = OciDistributionError::ImageManifestNotFoundError("x".into());
-        assert!(matches!(refused("h", &unknown), FetchError::Refused(_)));
+        assert!(matches!(refused("h", &Login::default(), &unknown), FetchError::Refused(_)));
     }
 
     #[test]

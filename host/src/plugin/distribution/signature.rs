@@ -16,6 +16,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 
 use super::shown;
+use crate::atomic_file;
 
 /// What a file's signatures are called, behind its own name.
 const SIGNATURE_SUFFIX: &str = ".sig";
@@ -140,7 +141,8 @@ impl Signatures {
         all.0.retain(|(key, _)| self.0.iter().all(|(other, _)| other != key));
         all.0.extend(self.0.iter().copied());
         let path = signatures_beside(file);
-        fs::write(&path, format!("{all}\n")).map_err(|error| format!("{}: {error}", path.display()))?;
+        atomic_file::write(&path, format!("{all}\n").as_bytes())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
 

@@ -4,7 +4,7 @@ use crate::{
     identity::{AggregateId, Fingerprint, Identity, MessageId},
     instant::Finer,
     outcome::{Evaluated, Rejection, Verdict},
-    plugin::{Body, KeyResult, Message, RawIdentity, instant},
+    plugin::{KeyResult, Message, RawIdentity, instant},
 };
 
 /// Checks ids and times (R1.3); what fails is this input's own fault, and a missing id is never "process without
@@ -23,10 +23,7 @@ pub(super) fn identify(key: KeyResult, message: &Message) -> Evaluated {
 
 fn check(raw: RawIdentity, message: &Message) -> Result<Identity, Rejection> {
     let occurred_at_us = raw.occurred_at.as_ref().map(|at| instant::to_micros(at, Finer::Cut)).transpose();
-    let payload = match &message.body {
-        Body::Absent => None,
-        Body::Text(bytes) | Body::Binary(bytes) => Some(bytes.as_ref()),
-    };
+    let payload = message.body.bytes().map(AsRef::as_ref);
     Ok(Identity {
         message_id: MessageId::new(raw.message_id).map_err(|e| Rejection::new("bad-message-id", e.to_string()))?,
         aggregate_id: AggregateId::new(raw.aggregate_id)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{EvaluateContext, identify, message};
+use super::{EvaluateContext, identify};
 use crate::{
     class::Class,
     identity::Identity,
@@ -32,7 +32,7 @@ pub fn identities(
     let mut found = vec![None; inputs.len()];
     let (mut messages, mut places) = (Vec::with_capacity(inputs.len()), Vec::with_capacity(inputs.len()));
     for (place, input) in inputs.iter().enumerate() {
-        if let Ok(message) = message::message(&input.record, &input.source, context) {
+        if let Ok(message) = Message::of(&input.record, &input.source, context.payload, context.tombstones) {
             messages.push(message);
             places.push(place);
         }

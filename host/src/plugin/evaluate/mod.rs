@@ -7,14 +7,13 @@ mod context;
 mod grant;
 mod identify;
 mod identities;
-mod message;
+mod prepare;
 
 pub use context::EvaluateContext;
 use grant::Resolved;
 pub(crate) use grant::granted as granted_columns;
 pub use identities::{Input, identities};
-use message::Prepared;
-pub(crate) use message::bears_position;
+use prepare::Prepared;
 
 use super::{Accepted, ComputeResult, Computed, Entry, Limit, Message, Plugin, PluginError};
 use crate::{
@@ -35,7 +34,7 @@ use crate::{
 /// What is no record's fault: [`Class::Transient`] (the same batch again, later) or [`Class::Fatal`] (the plugin asks
 /// for what it was not granted, or breaks on more records than [`EvaluateContext::max_broken`]).
 pub fn evaluate(plugin: &dyn Plugin, batch: &Batch, context: &EvaluateContext) -> Result<Vec<Evaluated>, PluginError> {
-    let Prepared { mut verdicts, messages, places } = message::prepare(batch, context);
+    let Prepared { mut verdicts, messages, places } = prepare::prepare(batch, context);
     let mut isolation = Isolation { plugin, context, batch: messages.len(), broken: 0 };
     let times: Vec<Option<i64>> = places.iter().map(|&place| batch.records[place].timestamp_ms).collect();
     let evaluated = isolation.run(&messages, &times)?;

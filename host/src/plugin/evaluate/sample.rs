@@ -11,6 +11,7 @@ use crate::{
     config::{Payload, PluginLimits, Tombstones},
     merge::{ColumnSpec, Merge, Operation, TableName, TargetSpec},
     outcome::{Evaluated, Verdict},
+    plugin::Message,
     record::{Batch, Record, Run, TopicPartition},
 };
 
@@ -33,6 +34,12 @@ pub(crate) fn batch(payloads: Vec<Option<Vec<u8>>>) -> Batch {
     let run =
         Run { partition: Arc::new(partition), generation: 1, first_offset: 0, next_offset, records: 0..records.len() };
     Batch { runs: vec![run], records }
+}
+
+/// A message of this text, as the plugin sees it.
+pub(crate) fn message(text: &str) -> Message {
+    let record = texts([text]).records.remove(0);
+    Message::of(&record, &Arc::from("orders"), Payload::Text, Tombstones::Skip).unwrap()
 }
 
 /// As text.

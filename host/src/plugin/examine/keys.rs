@@ -78,7 +78,7 @@ fn rewritten(identified: &[(&Message, RawIdentity)], ask: &mut Ask<'_>) -> Resul
         let (mut others, mut ids) = (Vec::new(), Vec::new());
         for (message, identity) in identified {
             if let Some(object) = object_of(message) {
-                others.push(Message { body: Body::Text(Bytes::from(rewrite(object))), ..(*message).clone() });
+                others.push(message.with_body(Body::Text(Bytes::from(rewrite(object)))));
                 ids.push(&identity.message_id);
             }
         }
@@ -185,25 +185,19 @@ fn shown(id: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    };
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use sha2::{Digest, Sha256};
 
     use super::*;
-    use crate::plugin::native::Native;
+    use crate::plugin::{evaluate::sample, native::Native};
 
     fn messages() -> Vec<Message> {
         (0..10)
-            .map(|n| Message {
-                source: Arc::from("default"),
-                key: None,
-                body: Body::Text(Bytes::from(format!(
+            .map(|n| {
+                sample::message(&format!(
                     r#"{{"id":"evt-{n}","order":"o-1","offset":{n},"at":"2026-03-01T12:00:0{n}Z","uuid":"0190a5f0-0000-7000-8000-00000000000{n}"}}"#
-                ))),
-                headers: Vec::new(),
+                ))
             })
             .collect()
     }

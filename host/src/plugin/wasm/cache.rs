@@ -7,7 +7,7 @@
 use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -15,7 +15,8 @@ use std::{
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-use super::private::{make_private, private_file};
+use super::private::make_private;
+use crate::atomic_file;
 
 /// The most files that are kept: a plugin's every build is another one.
 const FILES: usize = 64;
@@ -74,12 +75,7 @@ impl Cache {
     /// # Errors
     /// Where it cannot be written: a nuisance, not a failure.
     pub(super) fn put(&self, digest: &[u8; 32], code: &[u8]) -> io::Result<()> {
-        let temporary = self.folder.join(format!("{}.{:?}.tmp", std::process::id(), std::thread::current().id()));
-        let mut file = private_file(&temporary)?;
-        file.write_all(&Sha256::digest(code))?;
-        file.write_all(code)?;
-        drop(file);
-        fs::rename(&temporary, self.file(digest))?;
+        atomic_file::write_private(&self.file(digest), &[&Sha256::digest(code), code])?;
         self.prune()
     }
 

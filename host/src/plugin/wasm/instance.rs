@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
 use wasmtime::{Engine, Store, Trap};
 
 use super::{bindings, budget::State, convert};
@@ -11,6 +12,7 @@ use crate::{
 };
 
 /// A compiled plugin with its settings.
+#[derive(Clone)]
 pub(super) struct WasmPlugin {
     pub(super) engine: Engine,
     pub(super) compiled: bindings::PluginPre<State>,
@@ -30,6 +32,13 @@ impl Plugin for WasmPlugin {
         &self.description
     }
 
+    fn with_settings(&self, settings: &Json) -> Result<Arc<dyn Plugin>, PluginError> {
+        let configured = Self { settings: self::settings(settings), ..self.clone() };
+        // Those that are refused are found now, not at the first batch.
+        configured.instance(0)?;
+        Ok(Arc::new(configured))
+    }
+
     fn instance(&self, events: usize) -> Result<Box<dyn Instance>, PluginError> {
         self.impatient(events, events)
     }
@@ -39,6 +48,14 @@ impl Plugin for WasmPlugin {
         let mut instance = WasmInstance::new(&self.engine, &self.compiled, state)?;
         instance.configure(&self.settings)?;
         Ok(Box::new(instance))
+    }
+}
+
+/// Settings as `configure` gets them.
+pub(super) fn settings(settings: &Json) -> String {
+    match settings {
+        Json::Null => "{}".to_owned(),
+        settings => settings.to_string(),
     }
 }
 

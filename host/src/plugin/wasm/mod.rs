@@ -19,8 +19,8 @@ pub(super) mod private;
 mod wasi;
 
 use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
+    fmt,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -30,11 +30,13 @@ use compile::Failed;
 pub use compile::{Compiler, compile_as_child, compile_in_child_processes};
 use contract::Contract;
 use instance::{WasmInstance, WasmPlugin};
-use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-use super::{Description, FILE_LIMIT, Plugin, PluginError, distribution};
-use crate::config;
+use super::{
+    Description, Plugin, PluginError,
+    distribution::{self, Artifact, Distribution},
+};
+use crate::config::{self, Config};
 
 /// Compiled plugins that are kept in memory for whoever loads them next.
 const KNOWN: usize = 16;
@@ -48,8 +50,7 @@ pub struct Runtime {
     compiling: Mutex<()>,
     compiler: Option<Compiler>,
     cache: Option<Cache>,
-    /// Where plugins of registries are kept, and compiled code.
-    folder: Option<PathBuf>,
+    distribution: Distribution,
 }
 
 impl fmt::Debug for Runtime {
@@ -67,7 +68,7 @@ impl Runtime {
     pub fn new(cache: Option<&Path>) -> Result<Self, PluginError> {
         let host = |error: wasmtime::Error| PluginError::Host { message: format!("the plugin engine: {error:#}") };
         let engine = engine::engine().map_err(host)?;
-        let folder = cache.map(Path::to_owned);
+        let distribution = Distribution::new(cache);
         let cache = cache.and_then(|folder| match Cache::open(folder, &engine) {
             Ok(cache) => Some(cache),
             Err(error) => {
@@ -76,7 +77,15 @@ impl Runtime {
             }
         });
         let (compiled, compiling) = (Mutex::default(), Mutex::default());
-        Ok(Self { engine, compiled, compiling, compiler: compile::default(), cache, folder })
+        Ok(Self { engine, compiled, compiling, compiler: compile::default(), cache, distribution })
+    }
+
+    /// The same with what a configuration says of plugins.
+    ///
+    /// # Errors
+    /// As [`Runtime::new`].
+    pub fn of(config: &Config) -> Result<Self, PluginError> {
+        Ok(Self { distribution: Distribution::of(config), ..Self::new(config.plugins.cache.as_deref())? })
     }
 
     /// Compiles by this program in a child process, whatever [`compile_in_child_processes`] says.
@@ -93,28 +102,20 @@ impl Runtime {
     /// [`PluginError::Load`] where the file is not the pinned one, is no plugin, or wants what it is not given;
     /// otherwise what its `describe` or `configure` does wrong.
     pub fn load(&self, plugin: &config::Plugin) -> Result<Arc<dyn Plugin>, PluginError> {
-        let file = Loading { path: plugin.path.display().to_string() };
-        let local = distribution::local(plugin, self.folder.as_deref())?;
-        let bytes = file.read(&local.file)?;
-        let digest: [u8; 32] = Sha256::digest(&bytes).into();
-        // Of what was read, and not of the file, which may be another one by now.
-        local.check(&digest).map_err(|why| file.refuse(why))?;
-        file.check_pin(&digest, plugin.sha256.as_ref())?;
-        let compiled = self.compiled(&file, &bytes, digest)?;
-
-        let state = State::new(Arc::from(file.path.as_str()), plugin.limits, 0, 0);
-        let mut instance = WasmInstance::new(&self.engine, &compiled, state)?;
-        let description = file.description(&instance.describe()?)?;
-        drop(instance);
-        let settings = match &plugin.settings {
-            serde_json::Value::Null => "{}".to_owned(),
-            settings => settings.to_string(),
-        };
-        let limits = plugin.limits;
-        let plugin = WasmPlugin { engine: self.engine.clone(), compiled, digest, description, limits, settings };
         // Settings that are refused are found now, not at the first batch.
-        plugin.instance(0)?;
-        Ok(Arc::new(plugin))
+        self.unconfigured(plugin)?.with_settings(&plugin.settings)
+    }
+
+    /// The same without trying the settings: for who gives it others, by [`Plugin::with_settings`].
+    ///
+    /// # Errors
+    /// As [`Runtime::load`], but for the settings.
+    pub fn unconfigured(&self, plugin: &config::Plugin) -> Result<Arc<dyn Plugin>, PluginError> {
+        let file = Loading { path: plugin.origin.to_string() };
+        let Artifact { content, digest } = self.distribution.artifact(plugin)?;
+        let (compiled, description) = self.described(&file, &content, digest, plugin.limits)?;
+        let (engine, limits, settings) = (self.engine.clone(), plugin.limits, instance::settings(&plugin.settings));
+        Ok(Arc::new(WasmPlugin { engine, compiled, digest, description, limits, settings }))
     }
 
     /// What a plugin says of itself, and its digest; without settings.
@@ -123,12 +124,23 @@ impl Runtime {
     /// As [`Runtime::load`], but for the settings.
     pub fn inspect(&self, path: &Path) -> Result<(Description, [u8; 32]), PluginError> {
         let file = Loading { path: path.display().to_string() };
-        let bytes = file.read(path)?;
-        let digest = Sha256::digest(&bytes).into();
-        let compiled = self.compiled(&file, &bytes, digest)?;
-        let state = State::new(Arc::from(file.path.as_str()), config::PluginLimits::default(), 0, 0);
+        let Artifact { content, digest } = distribution::read_file(path).map_err(|why| file.refuse(why))?;
+        let (_, description) = self.described(&file, &content, digest, config::PluginLimits::default())?;
+        Ok((description, digest))
+    }
+
+    fn described(
+        &self,
+        file: &Loading,
+        content: &[u8],
+        digest: [u8; 32],
+        limits: config::PluginLimits,
+    ) -> Result<(bindings::PluginPre<State>, Description), PluginError> {
+        let compiled = self.compiled(file, content, digest)?;
+        let state = State::new(Arc::from(file.path.as_str()), limits, 0, 0);
         let mut instance = WasmInstance::new(&self.engine, &compiled, state)?;
-        Ok((file.description(&instance.describe()?)?, digest))
+        let description = file.description(&instance.describe()?)?;
+        Ok((compiled, description))
     }
 
     /// The plugin of this digest, from memory, from disk, or compiled now.
@@ -201,26 +213,6 @@ struct Loading {
 impl Loading {
     fn refuse(&self, message: impl Into<String>) -> PluginError {
         PluginError::Load { path: self.path.clone(), message: message.into() }
-    }
-
-    fn read(&self, path: &Path) -> Result<Vec<u8>, PluginError> {
-        let unreadable = |error: std::io::Error| self.refuse(format!("cannot be read: {error}"));
-        let size = fs::metadata(path).map_err(unreadable)?.len();
-        if size > FILE_LIMIT {
-            return Err(self.refuse(format!("has {size} bytes; the most is {FILE_LIMIT}")));
-        }
-        fs::read(path).map_err(unreadable)
-    }
-
-    fn check_pin(&self, digest: &[u8; 32], pin: Option<&[u8; 32]>) -> Result<(), PluginError> {
-        match pin {
-            Some(pin) if pin != digest => Err(self.refuse(format!(
-                "has the SHA-256 {}, but {} is pinned: deploy the pinned file, or change [consumer.plugin] sha256",
-                hex::encode(digest),
-                hex::encode(pin)
-            ))),
-            _ => Ok(()),
-        }
     }
 
     fn description(&self, json: &str) -> Result<Description, PluginError> {

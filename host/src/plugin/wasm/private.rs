@@ -31,7 +31,7 @@ pub(in crate::plugin) fn make_private(folder: &Path) -> io::Result<()> {
 }
 
 /// A new file that this user alone may read.
-pub(in crate::plugin) fn private_file(path: &Path) -> io::Result<fs::File> {
+fn private_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

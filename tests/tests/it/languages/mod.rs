@@ -24,7 +24,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new(Some(&host::pl
 
 /// A plugin's file with these settings; the rest as the example's README configures it.
 fn configured(path: PathBuf, settings: serde_json::Value) -> config::Plugin {
-    config::Plugin { path, settings, ..same::consumer().plugin }
+    config::Plugin { origin: path.into(), settings, ..same::consumer().plugin }
 }
 
 fn load(path: PathBuf, settings: serde_json::Value) -> Arc<dyn Plugin> {

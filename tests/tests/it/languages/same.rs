@@ -10,7 +10,7 @@ use tidegate::{
 };
 use tidegate_tests::{host, services::checkout};
 
-use super::{RUNTIME, batch, configured, generate, load};
+use super::{batch, generate, load};
 
 /// The first is what the others are held against.
 const LANGUAGES: [&str; 6] =
@@ -128,9 +128,10 @@ fn every_language_gives_the_same_answers() {
 /// The golden cases of the Rust plugin are those of all.
 #[test]
 fn every_language_passes_the_golden_cases() {
+    let suite = Suite::new();
     for language in LANGUAGES {
-        let load = |settings: &serde_json::Value| RUNTIME.load(&configured(host::plugin(language), settings.clone()));
-        let report = cases::run_folder(&checkout().join("plugins/settlement/cases"), &load, None).unwrap();
+        let folder = checkout().join("plugins/settlement/cases");
+        let report = cases::run_folder(&folder, suite.load(language).as_ref(), None).unwrap();
         assert!(report.cases.len() >= 5);
         assert!(report.passed(), "{language}: {:#?}", report.failed().collect::<Vec<_>>());
     }

@@ -36,17 +36,42 @@ fn plugins_of_every_published_contract_keep_working() {
     }
 }
 
+/// What the fixtures write, and every operation.
+fn granting_all() -> EvaluateContext {
+    let mut context = sample::context(&["id", "v"]);
+    let all = [crate::merge::Operation::Upsert, crate::merge::Operation::Update, crate::merge::Operation::Delete];
+    Arc::get_mut(&mut context.targets).unwrap()[0].operations = all.into();
+    context
+}
+
+/// Whatever else becomes of its file.
+#[test]
+fn one_component_serves_several_configurations() {
+    let file = File::new(&fs::read(fixture(Contract::NEWEST.version())).unwrap());
+    let settings = serde_json::json!({"n": 1});
+    let first = Runtime::new(None).unwrap();
+    let first = first.load(&config::Plugin { settings, ..config::Plugin::at(file.path.clone()) }).unwrap();
+    drop(file);
+    let second = first.with_settings(&serde_json::json!({"n": 2})).unwrap();
+    let third = second.with_settings(&serde_json::Value::Null).unwrap();
+    let said = |plugin: &dyn Plugin| {
+        let evaluated = evaluate(plugin, &sample::texts(["settings"]), &granting_all()).unwrap().remove(0);
+        let Verdict::Apply(changes) = evaluated.verdict else { unreachable!("{evaluated:?}") };
+        changes[0].values[1].clone()
+    };
+    for (plugin, settings) in [(&first, r#"{"n":1}"#), (&second, r#"{"n":2}"#), (&third, "{}"), (&first, r#"{"n":1}"#)]
+    {
+        assert_eq!(said(plugin.as_ref()), Value::Text(settings.to_owned()));
+        assert_eq!((plugin.digest(), plugin.description()), (first.digest(), first.description()));
+    }
+    let refused = first.with_settings(&serde_json::json!({"refuse": 1})).err().unwrap();
+    assert_eq!(refused.code(), "plugin-settings");
+}
+
 fn v0_1_0(path: &Path) {
     let limits = PluginLimits::default();
     let load = |settings| {
-        let plugin = config::Plugin {
-            path: path.to_owned(),
-            sha256: None,
-            signed_by: Vec::new(),
-            cases: None,
-            limits,
-            settings,
-        };
+        let plugin = config::Plugin { limits, settings, ..config::Plugin::at(path.to_owned()) };
         Runtime::new(None).unwrap().load(&plugin)
     };
     let refused = load(serde_json::json!({"refuse": 1})).err().unwrap();
@@ -63,9 +88,7 @@ fn v0_1_0(path: &Path) {
     );
     assert_eq!(description.targets["t"], ["id", "v"]);
 
-    let mut context = EvaluateContext { limits, ..sample::context(&["id", "v"]) };
-    let all = [crate::merge::Operation::Upsert, crate::merge::Operation::Update, crate::merge::Operation::Delete];
-    Arc::get_mut(&mut context.targets).unwrap()[0].operations = all.into();
+    let context = EvaluateContext { limits, ..granting_all() };
     let run = |word: &str| {
         let mut batch = sample::texts([word]);
         batch.records[0].timestamp_ms = Some(77);
@@ -117,12 +140,10 @@ fn v0_1_0(path: &Path) {
     assert!(rejection(&run("trap")).contains("(the fixture says why)"));
 
     let header = |name: &str, value: Option<&'static [u8]>| Header { name: name.into(), value: value.map(Into::into) };
-    let message = Message {
-        source: "orders".into(),
-        key: Some(b"k".as_slice().into()),
-        body: crate::plugin::Body::Text("headers".into()),
-        headers: vec![header("a", Some(b"b")), header("c", None)],
-    };
+    let mut record = sample::texts(["headers"]).records.remove(0);
+    record.key = Some(b"k".as_slice().into());
+    record.headers = vec![header("a", Some(b"b")), header("c", None)];
+    let message = Message::of(&record, &"orders".into(), context.payload, context.tombstones).unwrap();
     let keys = plugin.instance(1).unwrap().extract_keys(&[message]).unwrap();
     assert_eq!(keys, [crate::plugin::KeyResult::Skip("Some([107]) a=Some([98]) c=None".to_owned())]);
 }

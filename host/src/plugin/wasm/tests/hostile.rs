@@ -3,7 +3,7 @@
 use std::{process::Command, sync::atomic::AtomicUsize};
 
 use super::*;
-use crate::plugin::{Instance, Message};
+use crate::plugin::Instance;
 
 /// Invariant 7: also what runs while an instance is made.
 #[test]
@@ -42,13 +42,7 @@ fn what_loops_is_contained_within_twice_its_budget() {
     for bad in ["L", "W"] {
         let mut instance = plugin.instance(1).unwrap();
         let before = cpu::thread_time();
-        let message = Message {
-            source: "orders".into(),
-            key: None,
-            body: crate::plugin::Body::Text(bad.into()),
-            headers: Vec::new(),
-        };
-        let error = instance.extract_keys(&[message]).unwrap_err();
+        let error = instance.extract_keys(&[sample::message(bad)]).unwrap_err();
         let used = cpu::thread_time() - before;
         assert_eq!(error.code(), "plugin-cpu");
         assert!(used >= limits.cpu_base, "{used:?}");

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 
 use std::{
+    fs,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -96,14 +97,9 @@ impl Guest {
 
     fn load(&self) -> Result<Arc<dyn Plugin>, PluginError> {
         let file = File::new(&self.module());
-        Runtime::new(None).unwrap().load(&config::Plugin {
-            path: file.path.clone(),
-            sha256: None,
-            signed_by: Vec::new(),
-            cases: None,
-            limits: self.limits,
-            settings: self.settings.clone(),
-        })
+        let settings = self.settings.clone();
+        let plugin = config::Plugin { limits: self.limits, settings, ..config::Plugin::at(file.path.clone()) };
+        Runtime::new(None).unwrap().load(&plugin)
     }
 }
 
@@ -122,15 +118,7 @@ impl File {
     }
 
     fn load(&self, sha256: Option<[u8; 32]>) -> Result<Arc<dyn Plugin>, PluginError> {
-        let limits = PluginLimits::default();
-        Runtime::new(None).unwrap().load(&config::Plugin {
-            path: self.path.clone(),
-            sha256,
-            signed_by: Vec::new(),
-            cases: None,
-            limits,
-            settings: serde_json::Value::Null,
-        })
+        Runtime::new(None).unwrap().load(&config::Plugin { sha256, ..config::Plugin::at(self.path.clone()) })
     }
 }
 
