@@ -26,8 +26,8 @@ pub(super) const GO: Tool = Tool {
 
 /// The oldest that the SDK builds with: 1.24 has `go:wasmexport`.
 const OLDEST: (u32, u32) = (1, 24);
-/// The one that is fetched.
-pub(super) const VERSION: &str = "go1.26.8";
+/// The Go that is fetched where the machine's own is too old.
+pub const VERSION: &str = "go1.26.8";
 const MODULE: &str = "golang.org/toolchain";
 /// What go.sum says of its go.mod, whatever the machine.
 const GO_MOD: &str = "h1:8wlg68NqwW7eMnI1aABk/C2pDYXj8mrMY4TyRfiLeS0=";
@@ -101,7 +101,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 /// Has the machine's `go` download the toolchain, as a module whose sum is known.
 fn download(folder: &Path, version: &str, sum: &str) -> Result<(), BuildError> {
     let write = || {
-        fs::write(folder.join("go.mod"), format!("module toolchain\n\ngo 1.17\n\nrequire {MODULE} {version}\n"))?;
+        fs::write(folder.join("go.mod"), format!("module tidegate\n\ngo 1.17\n\nrequire {MODULE} {version}\n"))?;
         fs::write(folder.join("go.sum"), format!("{MODULE} {version} {sum}\n{MODULE} {version}/go.mod {GO_MOD}\n"))
     };
     write().map_err(|source| failed("writing which Go is wanted", source))?;

@@ -26,6 +26,7 @@ use std::{
 
 pub use error::BuildError;
 use error::failed;
+pub use go_toolchain::VERSION as GO;
 use inputs::Inputs;
 pub(crate) use inputs::MADE_BY_TOOLS;
 pub use language::Language;

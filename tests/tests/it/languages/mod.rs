@@ -1,6 +1,7 @@
 //! Plugins in every language: the same answers, byte for byte, and an error that is nobody else's business.
 
 mod generate;
+mod old_go;
 mod same;
 mod templates;
 mod throwers;
