@@ -7,15 +7,15 @@ import (
 
 	"github.com/tidegate/tidegate/guest-sdk/go/internal/contract"
 	_ "github.com/tidegate/tidegate/guest-sdk/go/internal/exports" // what the host calls
-	"github.com/tidegate/tidegate/guest-sdk/go/internal/handler"
+	"github.com/tidegate/tidegate/guest-sdk/go/internal/processor"
 	"github.com/tidegate/tidegate/guest-sdk/go/internal/wit/types"
 )
 
 // Export makes the plugin what this program exports: `func init() { tidegate.Export[Payment](&Payments{}) }`.
 func Export[E any](plugin Plugin[E]) {
 	s := &session[E]{plugin: plugin}
-	handler.Describe, handler.Configure = s.describe, s.configure
-	handler.ExtractKeys, handler.Compute = s.extractKeys, s.compute
+	processor.Describe, processor.Configure = s.describe, s.configure
+	processor.ExtractKeys, processor.Compute = s.extractKeys, s.compute
 }
 
 // session is the life of one instance: configure, extract-keys, compute, once each. What was read is kept in between.

@@ -52,7 +52,7 @@ if [ -n "$missing" ]; then
         echo "    sudo apt-get install$missing" >&2
         echo "(elsewhere: a C and C++ compiler, make, pkg-config, OpenSSL and zlib with headers;" >&2
         echo "for the tests a Docker registry, PostgreSQL's server, Java 17 or newer and Maven, or KAFKA_BOOTSTRAP and DATABASE_URL set;" >&2
-        echo "for plugins in other languages Python 3.10 with venv, Node.js 18 with npm, and Go 1.24)" >&2
+        echo "for plugins in other languages Python 3.10 with venv, Node.js 18 with npm, and Go)" >&2
         exit 3
     fi
 fi

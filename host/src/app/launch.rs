@@ -261,7 +261,7 @@ impl Launch {
         let plugin = match accepted {
             Some(plugin) => plugin,
             None => {
-                let what = format!("loading plugin {}", settings.plugin.path.display());
+                let what = format!("loading plugin {}", settings.plugin.origin);
                 self.step(Kind::Work, what, self.compiled(settings)).await?
             }
         };

@@ -7,7 +7,7 @@ package exports
 
 import (
 	"github.com/tidegate/tidegate/guest-sdk/go/internal/contract"
-	"github.com/tidegate/tidegate/guest-sdk/go/internal/handler"
+	"github.com/tidegate/tidegate/guest-sdk/go/internal/processor"
 	witRuntime "github.com/tidegate/tidegate/guest-sdk/go/internal/wit/runtime"
 	witTypes "github.com/tidegate/tidegate/guest-sdk/go/internal/wit/types"
 	"runtime"
@@ -22,7 +22,7 @@ var syncExportPinner = runtime.Pinner{}
 func wasm_export_tidegate_plugin_processor_describe() uintptr {
 
 	pinner := &syncExportPinner
-	result := handler.Describe()
+	result := processor.Describe()
 	utf8 := unsafe.Pointer(unsafe.StringData(result))
 	pinner.Pin(utf8)
 	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(uint32(len(result)))
@@ -42,7 +42,7 @@ func wasm_export_tidegate_plugin_processor_configure(arg0 uintptr, arg1 uint32) 
 	pinner := &syncExportPinner
 	value := unsafe.String((*uint8)(unsafe.Pointer(arg0)), arg1)
 	witRuntime.Unpin()
-	result := handler.Configure(value)
+	result := processor.Configure(value)
 
 	switch result.Tag() {
 	case witTypes.ResultOk:
@@ -132,7 +132,7 @@ func wasm_export_tidegate_plugin_processor_extract_keys(arg0 uintptr, arg1 uint3
 	}
 
 	witRuntime.Unpin()
-	result7 := handler.ExtractKeys(result6)
+	result7 := processor.ExtractKeys(result6)
 	slice := result7
 	length := uint32(len(slice))
 	result13 := witRuntime.Allocate(pinner, uintptr(length*(32+8*4)), 8)
@@ -258,7 +258,7 @@ func wasm_export_tidegate_plugin_processor_compute(arg0 uintptr, arg1 uint32) ui
 	}
 
 	witRuntime.Unpin()
-	result0 := handler.Compute(result)
+	result0 := processor.Compute(result)
 	slice3 := (result0).Shapes
 	length5 := uint32(len(slice3))
 	result4 := witRuntime.Allocate(pinner, uintptr(length5*(5*4)), 4)

@@ -1,5 +1,5 @@
-// Package handler is what the generated exports call; the SDK puts the plugin there.
-package handler
+// Package processor is the interface of this name in the contract, as functions: the generated exports call what the SDK has put here.
+package processor
 
 import (
 	"github.com/tidegate/tidegate/guest-sdk/go/internal/contract"
