@@ -1,6 +1,11 @@
 //! Plugins in an OCI registry, on a real one: pushed, pinned, signed, moved, and there while it is not.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, SystemTime},
+};
 
 use tidegate_tests::{
     host,
@@ -60,17 +65,24 @@ fn a_plugin_is_pushed_pinned_and_there_while_the_registry_is_down() {
     let unknown = check(folder, &format!("path = \"{}\"", tag.replace("1.0", "2.0")), 2);
     assert!(unknown.contains("cannot be fetched, and was not fetched before"), "{unknown}");
 
+    // What nobody needs any more makes room when something new comes in.
+    let cache = folder.join("cache/oci");
+    let forgotten = cache.join(format!("{}.wasm", "0".repeat(64)));
+    fs::write(&forgotten, "what no note names").unwrap();
+    let days_ago = SystemTime::now() - Duration::from_secs(3 * 24 * 3600);
+    fs::File::options().append(true).open(&forgotten).unwrap().set_modified(days_ago).unwrap();
+
     // The tag is moved: the next start has the other plugin, whose target nobody granted; the digest stays what it is.
     registry.resume().unwrap();
     assert_ne!(push("order_summary"), pinned);
     let moved = check(folder, &format!("path = \"{tag}\""), 2);
     assert!(moved.contains("order-summary") && moved.contains("not granted"), "{moved}");
+    assert!(!forgotten.exists());
     check(folder, &format!("path = \"{pinned}\""), 0);
     let missing = check(folder, &format!("path = \"{}\"", tag.replace("1.0", "2.0")), 2);
     assert!(missing.contains("plugin oci://") && !missing.contains("not fetched before"), "it answers: {missing}");
 
     // Something else under the digest's name is noticed, and fetched anew.
-    let cache = folder.join("cache/oci");
     let files = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
     for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")) {
         fs::write(file, "\0asm").unwrap();
