@@ -22,6 +22,10 @@ fn full() -> String {
 /// One slip of the hand at some place.
 fn slip(text: &str, place: usize, kind: u8, with: char) -> String {
     let mut chars: Vec<char> = text.chars().collect();
+    if chars.is_empty() {
+        // The slip before has left nothing.
+        return String::new();
+    }
     let place = place % chars.len();
     match kind % 5 {
         0 => drop(chars.remove(place)),
