@@ -33,7 +33,10 @@ pub(crate) fn write_private(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 /// As [`write`].
 pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<bool> {
     match draft(path, &[content], 0o666)?.persist_noclobber(path) {
-        Ok(_) => sync_folder(path).map(|()| true),
+        Ok(_) => {
+            sync_folder(path);
+            Ok(true)
+        }
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error.error),
     }
@@ -41,7 +44,8 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<bool> {
 
 fn replace(path: &Path, parts: &[&[u8]], mode: u32) -> io::Result<()> {
     draft(path, parts, mode)?.persist(path).map_err(|error| error.error)?;
-    sync_folder(path)
+    sync_folder(path);
+    Ok(())
 }
 
 /// The content, on disk, under another name in the same folder. Removed where it does not come to more.
@@ -63,9 +67,9 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The new name is on disk, too.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { fs::File::open(folder(path))?.sync_all() } else { Ok(()) }
+/// The new name is on disk, too, where the file system does such things: whole the file is without it.
+fn sync_folder(path: &Path) {
+    let _ = fs::File::open(folder(path)).and_then(|folder| folder.sync_all());
 }
 
 #[cfg(all(test, unix))]

@@ -13,6 +13,7 @@ mod prune;
 mod reference;
 mod registry;
 mod signature;
+mod trust;
 
 use std::{
     fs, io,
