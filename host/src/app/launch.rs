@@ -45,6 +45,9 @@ const SLOW_TO_JOIN: Duration = Duration::from_secs(10);
 /// The longest pause between two tries to start a consumer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// A plugin, and the settings that it was loaded for.
+type Compiled = (Arc<config::Consumer>, Arc<dyn Plugin>);
+
 /// What it takes to start one consumer, and what others may tell it.
 pub(super) struct Launch {
     /// Databases, clusters and the file's name; the consumers in it may be out of date.
@@ -62,7 +65,7 @@ pub(super) struct Launch {
     /// An operator's words that keys may change.
     pub(super) acceptances: Arc<Mutex<Vec<Acceptance>>>,
     /// Compiled once, however often the start is tried; with the settings that it was loaded under.
-    pub(super) compiled: tokio::sync::Mutex<Option<(Arc<config::Consumer>, Arc<dyn Plugin>)>>,
+    pub(super) compiled: tokio::sync::Mutex<Option<Compiled>>,
     /// Other keys that the start which comes next may take.
     pub(super) accepting: Mutex<Option<Arc<Accepting>>>,
     /// What it was told to do about its rules.

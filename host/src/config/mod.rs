@@ -67,7 +67,6 @@ pub fn load_with_warnings(path: &Path) -> Result<Loaded, ConfigError> {
 
 /// As [`load_with_warnings`], with every file that was read or looked for, whatever came of it: a mistake is put right in
 /// one of them.
-#[must_use]
 pub fn load_with_files(path: &Path) -> (Vec<PathBuf>, Result<Loaded, ConfigError>) {
     let environment = |name: &str| std::env::var(name).ok();
     let mut reading = document::Reading::new(&environment);

@@ -139,12 +139,12 @@ async fn consumers_that_share_a_plugin_s_file_all_take_its_change() {
     let file = folder.path().join("shared.wasm");
     fs::write(&file, "one").unwrap();
     let loader: Arc<PluginLoader> = Arc::new(|consumer: &Consumer| {
-        let name = fs::read_to_string(&consumer.plugin.path).unwrap();
+        let name = fs::read_to_string(consumer.plugin.origin.file().unwrap()).unwrap();
         Ok(Arc::new(accounts::native(&name)))
     });
     let mut config = scene.config(&wanted);
-    config.watch_plugins = true;
-    config.consumers.iter_mut().for_each(|consumer| consumer.plugin.path.clone_from(&file));
+    config.plugins.watch = true;
+    config.consumers.iter_mut().for_each(|consumer| consumer.plugin.origin = file.as_path().into());
     let app = App::start_with(config, loader, vec![]).unwrap();
     let rule = async || {
         let names = app.report().into_iter().map(|report| report.plugin.map(|plugin| plugin.name).unwrap_or_default());

@@ -104,10 +104,14 @@ async fn a_table_that_was_altered_makes_other_rules_though_the_file_is_the_same(
     assert_eq!((totals.applied, totals.dead), (21, 0));
 }
 
+fn is_candidate(consumer: &Consumer) -> bool {
+    consumer.plugin.origin == "candidate".into()
+}
+
 fn with_shadow(scene: &Scene, wanted: &[crate::kafka_scene::Wanted], settings: serde_json::Value) -> config::Config {
     let mut config = scene.config(wanted);
     let plugin = config.consumers[0].plugin.clone();
-    config.consumers[0].shadow = Some(config::Plugin { path: "candidate".into(), settings, ..plugin });
+    config.consumers[0].shadow = Some(config::Plugin { origin: "candidate".into(), settings, ..plugin });
     config
 }
 
@@ -118,7 +122,7 @@ async fn promoting_a_shadow_undoes_no_reconfiguration_that_runs_meanwhile() {
     let gate = Gate::new(
         |consumer| consumer.plugin.settings.get("slow").is_some(),
         |consumer| {
-            let candidate = consumer.plugin.path.ends_with("candidate");
+            let candidate = is_candidate(consumer);
             Arc::new(accounts::native(if candidate { "candidate" } else { "accounts" }))
         },
     );
@@ -175,7 +179,7 @@ async fn a_shadow_s_other_settings_are_taken_though_its_file_is_the_same() {
 async fn a_shadow_that_is_dropped_while_it_is_loaded_does_not_come() {
     let scene = Scene::new(1).await;
     let wanted = [scene.consumer("c").await];
-    let gate = Gate::new(|consumer| consumer.plugin.path.ends_with("candidate"), by_settings);
+    let gate = Gate::new(is_candidate, by_settings);
     let config = with_shadow(&scene, &wanted, json!({}));
     let app = App::start_with(config.clone(), Arc::clone(&gate.loader), vec![]).unwrap();
     gate.reached(1).await;
@@ -203,7 +207,7 @@ async fn a_shadow_that_never_answers_starves_nobody() {
     let gate = Arc::new(Mutex::new(gate));
     let loader: Arc<PluginLoader> = Arc::new(move |consumer: &Consumer| {
         let plugin = accounts::native("accounts");
-        if !consumer.plugin.path.ends_with("candidate") {
+        if !is_candidate(consumer) {
             return Ok(Arc::new(plugin) as Arc<dyn Plugin>);
         }
         let gate = Arc::clone(&gate);
