@@ -33,11 +33,18 @@ enum When {
     JustAfter,
 }
 
+/// What a host says is wrong: about what, in which words.
+type Said = Vec<(String, String)>;
+
+fn said(app: &App) -> Said {
+    app.health().reasons().into_iter().map(|reason| (reason.about, reason.text)).collect()
+}
+
 /// Of how many partitions it is said how to go on.
-fn named(said: &[(String, String)]) -> usize {
-    said.iter()
-        .filter(|(_, text)| text.contains("was deleted and made again") && text.contains("--topic-recreated"))
-        .count()
+fn named(said: &Said) -> usize {
+    let meant =
+        |text: &String| text.contains("was deleted and made again") && text.contains("--topic-recreated --execute");
+    said.iter().filter(|(_, text)| meant(text)).count()
 }
 
 async fn starts_amid_a_removal(when: When) {
@@ -75,8 +82,7 @@ async fn starts_amid_a_removal(when: When) {
     fill(100, 120);
 
     let what = format!("all partitions are named, by both hosts ({when:?})");
-    let said = |app: &App| app.health().reasons().into_iter().map(|one| (one.about, one.text)).collect::<Vec<_>>();
-    let all = |(one, other): &(Vec<(String, String)>, Vec<(String, String)>)| {
+    let all = |(one, other): &(Said, Said)| {
         let (one, other) = (named(one), named(other));
         one > 0 && other > 0 && one + other == usize::try_from(PARTITIONS).unwrap()
     };
