@@ -28,6 +28,7 @@ struct Mount {
 
 impl Mount {
     fn new(folder: &Path, files: &[(&str, String)]) -> Self {
+        fs::create_dir(folder).unwrap();
         let mut mount = Self { folder: folder.to_owned(), version: 0 };
         mount.swap(files);
         for (name, _) in files {
@@ -76,7 +77,7 @@ async fn a_change_in_any_file_of_the_configuration_is_seen() {
     scene.consumer("c").await;
     let folder = tempfile::tempdir().unwrap();
     let root = format!(
-        "include = [\"consumers.toml\"]\n[database.main]\nurl_file = \"url\"\n[kafka.main]\n\"bootstrap.servers\" = \
+        "include = [\"mounted/consumers.toml\"]\n[database.main]\nurl_file = \"mounted/url\"\n[kafka.main]\n\"bootstrap.servers\" = \
          \"{}\"\n\"session.timeout.ms\" = 6000\n[http]\nlisten = \"off\"\n",
         scene.broker.bootstrap()
     );
@@ -91,12 +92,13 @@ async fn a_change_in_any_file_of_the_configuration_is_seen() {
             topic = scene.topic
         )
     };
-    let files = |name: &str, url: &str| {
-        [("tidegate.toml", root.clone()), ("consumers.toml", consumers(name)), ("url", url.to_owned())]
-    };
+    let files = |name: &str, url: &str| [("consumers.toml", consumers(name)), ("url", url.to_owned())];
     let url = scene.database.url().to_owned();
-    let mut mount = Mount::new(folder.path(), &files("one", &url));
-    let config = config::load(&folder.path().join("tidegate.toml")).unwrap();
+    // The first file stays as it is.
+    let file = folder.path().join("tidegate.toml");
+    fs::write(&file, root).unwrap();
+    let mut mount = Mount::new(&folder.path().join("mounted"), &files("one", &url));
+    let config = config::load(&file).unwrap();
     let app = App::start_with(config, named_by_settings(), vec![]).unwrap();
     scene.produce(0, events(0..20));
     scene.consumed(&app, "c").await;
@@ -117,7 +119,7 @@ async fn a_change_in_any_file_of_the_configuration_is_seen() {
 
     // A mistake in an included file is seen, and so is where it is put right.
     let mut broken = files("four", &url);
-    broken[1].1.push_str("[[consumer.target]]\nname = \"broken\"\n");
+    broken[0].1.push_str("[[consumer.target]]\nname = \"broken\"\n");
     mount.swap(&broken);
     until_configured(&app, "refused", "consumers.toml").await;
     mount.swap(&files("four", &url));

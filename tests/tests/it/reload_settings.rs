@@ -185,7 +185,11 @@ async fn a_shadow_that_is_dropped_while_it_is_loaded_does_not_come() {
     gate.reached(1).await;
     app.control().order("c", Order::DropShadow).unwrap();
     gate.let_go();
-    // What it is told next it does after that.
+    // Longer than it takes to come.
+    scene.produce(0, events(0..20));
+    scene.consumed(&app, "c").await;
+    until_ready(&app).await;
+    assert_eq!(app.control().shadow("c"), None);
     assert_eq!(reload(&app, "c").await.0, "unchanged");
     assert_eq!(app.control().shadow("c"), None);
     // The file brings it back.
@@ -195,6 +199,31 @@ async fn a_shadow_that_is_dropped_while_it_is_loaded_does_not_come() {
     assert_eq!(app.reconfigure(other.clone()).await, Reloaded::Taken);
     assert!(app.control().shadow("c").is_some(), "the file is read again");
     app.drain().await;
+}
+
+/// The file says of it what it said before: what an operator has said since then counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_that_is_dropped_while_a_configuration_is_taken_stays_away() {
+    let scene = Scene::new(1).await;
+    let wanted = [scene.consumer("c").await];
+    let gate = Gate::new(|consumer| consumer.plugin.settings.get("slow").is_some(), by_settings);
+    let config = with_shadow(&scene, &wanted, json!({}));
+    let app = App::start_with(config.clone(), Arc::clone(&gate.loader), vec![]).unwrap();
+    wait::until_true("a shadow looks on", async || app.control().shadow("c").is_some()).await;
+    let mut other = config.clone();
+    other.consumers[0].plugin.settings = json!({ "slow": 1, "extra": 1 });
+    let dropped = async {
+        gate.reached(1).await;
+        app.control().order("c", Order::DropShadow).unwrap();
+        gate.let_go();
+    };
+    assert_eq!(tokio::join!(app.reconfigure(other), dropped).0, Reloaded::Taken);
+    assert_eq!(app.control().shadow("c"), None);
+    scene.produce(0, events(0..20));
+    scene.consumed(&app, "c").await;
+    assert_eq!(app.control().shadow("c"), None);
+    app.drain().await;
+    assert_eq!(scene.sum("c").await, 20 * 11, "the rest of it is taken");
 }
 
 /// It has threads of its own: one that does not come back holds up nobody.
