@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::{
     StartError,
     gates::Asks,
-    launch::Launch,
+    launch::{Compiled, Launch},
     locked,
     reload::{Tried, failed},
 };
@@ -19,8 +19,8 @@ pub(super) struct Accepting {
     pub(super) words: Mutex<Vec<Acceptance>>,
     /// Inputs of the last minutes with the keys that they had: some consumers keep no others.
     pub(super) recent: Vec<KeySample>,
-    /// The plugin, with the settings that it was loaded under.
-    loaded: Option<(Arc<config::Consumer>, Arc<dyn Plugin>)>,
+    /// The plugin.
+    loaded: Option<Compiled>,
 }
 
 impl Accepting {

@@ -45,8 +45,8 @@ const SLOW_TO_JOIN: Duration = Duration::from_secs(10);
 /// The longest pause between two tries to start a consumer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A plugin, and the settings that it was loaded for.
-type Compiled = (Arc<config::Consumer>, Arc<dyn Plugin>);
+/// A plugin, and the settings that it was loaded under.
+pub(super) type Compiled = (Arc<config::Consumer>, Arc<dyn Plugin>);
 
 /// What it takes to start one consumer, and what others may tell it.
 pub(super) struct Launch {

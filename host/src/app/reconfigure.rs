@@ -37,7 +37,7 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
     whole(base.http != new.http, "[http]", "it listens already");
     whole(base.health != new.health, "[health]", "consumers are watched by it");
     whole(base.log != new.log, "[log]", "the log is open");
-    for (file, (key, _)) in changed_links(base, new) {
+    for (file, config::Linked { key, .. }) in changed_links(base, new) {
         whole(true, key, &format!("{} is read at a start, and has changed", file.display()));
     }
     whole(base.plugins != new.plugins, "[plugins]", "the plugin engine runs with it");
@@ -65,9 +65,9 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
 fn changed_links<'a>(
     base: &'a config::Config,
     new: &'a config::Config,
-) -> impl Iterator<Item = (&'a PathBuf, &'a (String, Option<[u8; 32]>))> {
-    let another = |(file, (_, digest)): &(&PathBuf, &(String, Option<[u8; 32]>))| {
-        base.linked.get(*file).is_some_and(|(_, before)| before != digest)
+) -> impl Iterator<Item = (&'a PathBuf, &'a config::Linked)> {
+    let another = |(file, now): &(&PathBuf, &config::Linked)| {
+        base.linked.get(*file).is_some_and(|before| before.sha256 != now.sha256)
     };
     new.linked.iter().filter(another)
 }
@@ -301,9 +301,10 @@ mod tests {
     /// Who reads it has read it; that it is another is no other configuration, but must not go unseen.
     #[test]
     fn a_certificate_that_is_renewed_takes_a_restart() {
-        let with = |digest: Option<[u8; 32]>| {
+        let with = |sha256: Option<[u8; 32]>| {
             let mut config = config(CONSUMER);
-            config.linked.insert("/x/ca.pem".into(), ("[kafka.main] ssl.ca.location".to_owned(), digest));
+            let linked = config::Linked { key: "[kafka.main] ssl.ca.location".to_owned(), sha256 };
+            config.linked.insert("/x/ca.pem".into(), linked);
             config
         };
         let planned = |from: &config::Config, to: &config::Config| {

@@ -159,8 +159,9 @@ fn every_file_is_known_that_was_read_or_looked_for() {
     let config = read.unwrap().config;
     assert_eq!(files, named(&["tidegate.toml", "second.toml", "token", "url", "ca.pem", "client.key"]));
     assert_eq!(config.files.iter().collect::<BTreeSet<_>>().len(), files.len());
-    let (name, digest) = &config.linked[&authority];
-    assert!(name == "[kafka.main] ssl.ca.location" && digest.is_some() && config.linked[&key].1.is_none());
+    let linked = &config.linked[&authority];
+    assert!(linked.key == "[kafka.main] ssl.ca.location" && linked.sha256.is_some());
+    assert_eq!(config.linked[&key].sha256, None);
     write("ca.pem", "two");
     assert_ne!(known().1.unwrap().config.linked, config.linked, "another certificate under the same name");
 

@@ -39,9 +39,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Every file that was read for it, or looked for: itself, those that it includes, and those of secrets.
     pub files: Vec<PathBuf>,
-    /// Files that the Kafka client reads at a start, and that are not part of it: certificates and keys. Each with its key,
-    /// and the SHA-256 of its content, where it could be read.
-    pub linked: BTreeMap<PathBuf, (String, Option<[u8; 32]>)>,
+    /// Files that the Kafka client reads at a start, and that are not part of it: certificates and keys.
+    pub linked: BTreeMap<PathBuf, Linked>,
     /// `[database.NAME]`.
     pub databases: BTreeMap<String, Database>,
     /// `[kafka.NAME]`.
@@ -73,6 +72,15 @@ impl Default for Plugins {
     fn default() -> Self {
         Self { cache: None, watch: true, registry_ca_file: None }
     }
+}
+
+/// A file that the configuration only names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// Under which key, such as `[kafka.main] ssl.ca.location`.
+    pub key: String,
+    /// Of its content; `None` = it could not be read.
+    pub sha256: Option<[u8; 32]>,
 }
 
 /// A database.
