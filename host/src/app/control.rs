@@ -161,7 +161,9 @@ impl Steering {
     }
 
     fn running(&self) -> Result<(), Disobeyed> {
-        if *self.stage.borrow() == Stage::Running { Ok(()) } else { Err(Disobeyed::NotRunning(self.name.clone())) }
+        // One that has failed and is just leaving its group does not run either.
+        let runs = *self.stage.borrow() == Stage::Running && self.health.stop_reason().is_none();
+        if runs { Ok(()) } else { Err(Disobeyed::NotRunning(self.name.clone())) }
     }
 
     fn shadow(&self, what: impl Fn(&Launch) -> bool) -> Result<(), Disobeyed> {
@@ -238,6 +240,14 @@ mod tests {
         assert_eq!(stopped.order("c", Order::Restart), Ok(()));
         assert_eq!(stopped.order("c", Order::Restart), Err(Disobeyed::NotStopped(name)));
         assert_eq!(stopped.order("d", Order::Resume), Err(Disobeyed::Unknown("c".into())));
+    }
+
+    #[test]
+    fn whoever_has_failed_takes_no_orders_while_it_leaves_its_group() {
+        let leaving = control(Stage::Running);
+        leaving.consumers.read().unwrap()[0].health.stopped("poison".into());
+        let name = ConsumerName::new("c").unwrap();
+        assert_eq!(leaving.order("c", Order::Pause), Err(Disobeyed::NotRunning(name)));
     }
 
     #[test]
