@@ -134,7 +134,8 @@ impl Outside {
         if is_embedded(self.cluster_id()) {
             return Ok(Vec::new());
         }
-        raw_group::members(&self.consumer, &self.group, PATIENCE)
+        raw_group::group(&self.consumer, &self.group, PATIENCE)
+            .map(|group| group.members)
             .map_err(|error| self.failed("ask for the members of", &error))
     }
 
