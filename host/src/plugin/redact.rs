@@ -1,7 +1,10 @@
 //! Leaving out of a captured message what must not get into a repository. Everything else stands byte by byte: digits,
 //! blanks and the order of fields are what a case is about.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+};
 
 use serde::{
     Deserialize,
@@ -12,11 +15,16 @@ use serde_json::value::RawValue;
 use crate::plugin::cases::Input;
 
 /// Fields to leave out: `customer.email`, `items[].name`, `card.*`; `@key` is the record's key, `@header:NAME` a header.
+/// What is in an array is found without `[]`, too: it is better to leave out too much.
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
-    paths: Vec<Vec<String>>,
+    /// Each as it was given, and its steps.
+    paths: Vec<(String, Vec<String>)>,
     key: bool,
     headers: Vec<String>,
+    /// As they were given, those that some input had; by what was given.
+    met: BTreeSet<String>,
+    given: Vec<String>,
     /// What stands for what: the same value is the same everywhere, so that keys that were equal stay equal.
     known: HashMap<String, usize>,
 }
@@ -29,6 +37,7 @@ impl Redaction {
     pub fn parse(fields: &[String]) -> Result<Self, String> {
         let mut redaction = Self::default();
         for field in fields.iter().map(|field| field.trim()).filter(|field| !field.is_empty()) {
+            redaction.given.push(field.to_owned());
             if field == "@key" {
                 redaction.key = true;
             } else if let Some(name) = field.strip_prefix("@header:") {
@@ -42,7 +51,7 @@ impl Redaction {
                          @header:NAME"
                     ));
                 }
-                redaction.paths.push(path);
+                redaction.paths.push((field.to_owned(), path));
             }
         }
         Ok(redaction)
@@ -60,6 +69,7 @@ impl Redaction {
         if self.key
             && let Some(key) = &mut input.key
         {
+            self.met.insert("@key".to_owned());
             let known = String::from_utf8_lossy(key).into_owned();
             *key = self.stand_in(&known).into();
         }
@@ -67,6 +77,7 @@ impl Redaction {
             if self.headers.contains(&header.name)
                 && let Some(value) = &mut header.value
             {
+                self.met.insert(format!("@header:{}", header.name));
                 let known = String::from_utf8_lossy(value).into_owned();
                 *value = self.stand_in(&known).into();
             }
@@ -74,12 +85,21 @@ impl Redaction {
         Ok(())
     }
 
+    /// The fields that no input had so far: mistyped, perhaps.
+    pub fn unmet(&self) -> impl Iterator<Item = &str> {
+        self.given.iter().map(String::as_str).filter(|field| !self.met.contains(*field))
+    }
+
     /// Every field's value, at whatever depth and however often, becomes another one of its kind.
     fn text(&mut self, text: &str) -> Result<String, String> {
         let root: &RawValue = serde_json::from_str(text).map_err(|error| format!("the body is no JSON: {error}"))?;
         let mut found = Vec::new();
-        for path in &self.paths {
+        for (given, path) in &self.paths {
+            let before = found.len();
             find(root, path, &mut found)?;
+            if found.len() > before {
+                self.met.insert(given.clone());
+            }
         }
         // By their places in the text; what lies in another goes with it.
         let place = |value: &RawValue| (value.get().as_ptr().addr() - text.as_ptr().addr(), value.get().len());
@@ -126,9 +146,13 @@ fn find<'a>(value: &'a RawValue, path: &[String], found: &mut Vec<&'a RawValue>)
         found.push(value);
         return Ok(());
     };
-    let children: Children<'a> = match (value.get().as_bytes().first(), step.as_str()) {
+    let children = match (value.get().as_bytes().first(), step.as_str()) {
         (Some(b'{'), name) if name != "[]" => parse(value)?,
         (Some(b'['), "[]" | "*") => parse(value)?,
+        // Left out by whoever gave the path, or the body's own: what is in there may well be what is meant.
+        (Some(b'['), _) => {
+            return parse(value)?.0.into_iter().try_for_each(|(_, child)| find(child, path, found));
+        }
         _ => return Ok(()),
     };
     for (name, child) in children.0 {
@@ -201,6 +225,37 @@ mod tests {
         );
         assert_eq!(redact(&["a.*", "a.b.c"], r#"{"a":{"b":{"c":1}}}"#).unwrap(), r#"{"a":{"b":{}}}"#);
         assert_eq!(redact(&["nowhere.at.all"], body).unwrap(), body);
+    }
+
+    #[test]
+    fn what_is_in_arrays_is_found_at_the_root_too_and_without_being_told() {
+        assert_eq!(
+            redact(&["acct"], r#"[{"acct":"A","n":1},[{"acct":7}],"acct"]"#).unwrap(),
+            r#"[{"acct":"redacted-1","n":1},[{"acct":0}],"acct"]"#
+        );
+        assert_eq!(redact(&["[].acct"], r#"[{"acct":"A"}]"#).unwrap(), r#"[{"acct":"redacted-1"}]"#);
+        assert_eq!(redact(&["items.name"], r#"{"items":[{"name":"A"}]}"#).unwrap(), r#"{"items":[{"name":"redacted-1"}]}"#);
+    }
+
+    #[test]
+    fn what_was_met_nowhere_is_told_as_it_was_given() {
+        let fields = ["order_idd", "items[].name", "a.b", "@key", "@header:user"].map(str::to_owned);
+        let mut redaction = Redaction::parse(&fields).unwrap();
+        let mut input = Input {
+            source: "default".into(),
+            payload: Payload::Text,
+            key: None,
+            body: Some(r#"{"order_id":1,"items":[{"name":"A"}]}"#.into()),
+            headers: vec![Header { name: "User".into(), value: Some("u".into()) }],
+            record_time_ms: None,
+        };
+        redaction.apply(&mut input).unwrap();
+        assert_eq!(redaction.unmet().collect::<Vec<_>>(), ["order_idd", "a.b", "@key", "@header:user"]);
+        input.key = Some("k".into());
+        input.body = Some(r#"{"a":{"b":null},"order_idd":1}"#.into());
+        input.headers[0].name = "user".into();
+        redaction.apply(&mut input).unwrap();
+        assert_eq!(redaction.unmet().count(), 0, "one message in which it is suffices");
     }
 
     #[test]

@@ -61,11 +61,10 @@ fn capture(config: &Config, options: &CaptureOptions) -> Result<String, Failed> 
     let settings = if without_settings.is_empty() { consumer.plugin.settings.clone() } else { serde_json::json!({}) };
     let has_settings = settings.as_object().is_some_and(|settings| !settings.is_empty());
     let folder = &options.cases;
-    std::fs::create_dir_all(folder).map_err(|error| (Exit::Environment, format!("{}: {error}", folder.display())))?;
-    let (mut files, mut left_out, mut known) = (Vec::new(), 0, 0);
+    let (mut these, mut left_out) = (Vec::new(), 0);
     let context = EvaluateContext::of(consumer);
-    while files.len() + known < options.max {
-        let seen = topics.read(options.max - files.len() - known).map_err(environment)?;
+    while these.len() < options.max {
+        let seen = topics.read(options.max - these.len()).map_err(environment)?;
         if seen.is_empty() {
             break;
         }
@@ -76,17 +75,28 @@ fn capture(config: &Config, options: &CaptureOptions) -> Result<String, Failed> 
                 left_out += 1;
                 continue;
             }
-            let case = Case { name: name.clone(), settings: settings.clone(), input, expected: None };
-            match write(folder, &case).map_err(invalid)? {
-                Some(file) => files.push((file, case)),
-                None => known += 1,
-            }
+            these.push(Case { name, settings: settings.clone(), input, expected: None });
+        }
+    }
+    // Before anything is written: what was meant to be left out would be in it.
+    if !these.is_empty() {
+        refuse_unmet(&redaction, these.len()).map_err(invalid)?;
+    }
+    std::fs::create_dir_all(folder).map_err(|error| (Exit::Environment, format!("{}: {error}", folder.display())))?;
+    let (mut files, mut known) = (Vec::new(), 0);
+    for case in these {
+        match write(folder, &case).map_err(invalid)? {
+            Some(file) => files.push((file, case)),
+            None => known += 1,
         }
     }
     let (answered, broke) = expect(config, consumer, &files)?;
     let mut text = format!("{} captured into {}", files.len(), folder.display());
     if known > 0 {
         text += &format!(", {known} were there already");
+        if !options.redact.is_empty() {
+            text += " and stay as they are: this run redacted nothing in them (remove them to have them captured anew)";
+        }
     }
     if left_out > 0 {
         text += &format!(", {left_out} left out since they are no JSON in which the fields to redact could be found");
@@ -102,6 +112,18 @@ fn capture(config: &Config, options: &CaptureOptions) -> Result<String, Failed> 
         text += "\nThey have the consumer's settings in them, too (--redact @settings leaves these out).";
     }
     Ok(text)
+}
+
+/// A field that none of the messages has was mistyped, as likely as not.
+fn refuse_unmet(redaction: &Redaction, messages: usize) -> Result<(), String> {
+    let unmet: Vec<&str> = redaction.unmet().collect();
+    if unmet.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "--redact {}: none of the {messages} messages read has it, so nothing was written; put it right, or leave it away",
+        unmet.join(",")
+    ))
 }
 
 /// As the plugin sees it; `None` where it is not asked.
