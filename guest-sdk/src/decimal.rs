@@ -140,7 +140,14 @@ impl fmt::Display for Decimal {
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer).map_err(|error| {
-            D::Error::custom(format!("{error} (a Decimal cannot be read inside serde's `flatten` or `tag`)"))
+            let text = error.to_string();
+            // What serde has buffered is of some type; what is no JSON, or ends too soon, is told as it is.
+            if !text.starts_with("invalid type") {
+                return error;
+            }
+            // Whoever read it adds the place.
+            let text = text.split(" at line ").next().unwrap_or_default();
+            D::Error::custom(format!("{text} (a Decimal cannot be read inside serde's `flatten` or `tag`)"))
         })?;
         let text = raw.get();
         let digits = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
@@ -212,6 +219,21 @@ mod tests {
         }
         let error = serde_json::from_str::<Outer>(r#"{"amount":1.10}"#).unwrap_err().to_string();
         assert!(error.contains("cannot be read inside serde's `flatten`"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_with_its_place_once_and_without_that_hint() {
+        #[derive(Debug, Deserialize)]
+        struct Event {
+            #[allow(dead_code, reason = "only read by serde")]
+            amount: Decimal,
+        }
+        for text in [r#"{"amount":"#, r#"{"amount":1."#, r#"{"amount":x}"#, r#"{"amount":"1"#] {
+            let error = serde_json::from_str::<Event>(text).unwrap_err();
+            let told = error.to_string();
+            assert!(!told.contains("flatten") && told.matches(" at line ").count() == 1, "{text}: {told}");
+            assert!(error.is_eof() || error.is_syntax(), "{text}: {told}");
+        }
     }
 
     #[test]

@@ -50,6 +50,12 @@ pub(crate) fn whole_micros(nanoseconds: i32, finer: Finer) -> Result<i32, String
     Ok(nanoseconds.div_euclid(1000))
 }
 
+/// A time in RFC 3339 without the digits of its fraction, for a table.
+pub(crate) fn whole_seconds(text: &str) -> String {
+    let Some((whole, rest)) = text.split_once('.') else { return text.to_owned() };
+    format!("{whole}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
 fn micros(instant: Timestamp, finer: Finer) -> Result<i64, String> {
     let fraction = whole_micros(instant.subsec_nanosecond(), finer)?;
     Ok(instant.as_second() * 1_000_000 + i64::from(fraction))
@@ -58,6 +64,18 @@ fn micros(instant: Timestamp, finer: Finer) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_has_whole_seconds() {
+        for (text, whole) in [
+            ("2026-01-02T03:04:05.295608457Z", "2026-01-02T03:04:05Z"),
+            ("2026-01-02T03:04:05.2+01:00", "2026-01-02T03:04:05+01:00"),
+            ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+            ("", ""),
+        ] {
+            assert_eq!(whole_seconds(text), whole);
+        }
+    }
 
     #[test]
     fn an_instant_needs_its_offset() {

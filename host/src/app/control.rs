@@ -149,6 +149,8 @@ impl Steering {
         let restarted = self.stage.send_if_modified(|stage| {
             let stopped = *stage == Stage::Stopped;
             if stopped {
+                // Before its task knows: whoever asks from now on hears nothing of the last end.
+                self.health.restarting();
                 *stage = Stage::Running;
             }
             stopped
@@ -237,7 +239,10 @@ mod tests {
         }
         let stopped = control(Stage::Stopped);
         assert_eq!(stopped.order("c", Order::Pause), Err(Disobeyed::NotRunning(name.clone())));
+        let state = || stopped.consumers.read().unwrap()[0].health.stop_reason();
+        stopped.consumers.read().unwrap()[0].health.stopped("no table".into());
         assert_eq!(stopped.order("c", Order::Restart), Ok(()));
+        assert_eq!(state(), None, "what is seen from now on is about the new start");
         assert_eq!(stopped.order("c", Order::Restart), Err(Disobeyed::NotStopped(name)));
         assert_eq!(stopped.order("d", Order::Resume), Err(Disobeyed::Unknown("c".into())));
     }

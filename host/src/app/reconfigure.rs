@@ -50,7 +50,7 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
             Some(before) => {
                 restarts.extend(
                     fixed(before, consumer)
-                        .map(|key| format!("consumer[{}].{key}: its member of the group runs with it", consumer.name)),
+                        .map(|key| format!("consumer {}: `{key}` is read at a start of the process only", consumer.name)),
                 );
                 plan.changed.push(consumer.clone());
             }
@@ -148,7 +148,13 @@ impl Inner {
         }
         let before: Vec<_> = launches.iter().map(|launch| launch.settings()).collect();
         let plan = plan(&self.config, &before, new).map_err(|restarts| {
-            (Reloaded::Refused, format!("it takes a restart of the process: {}", restarts.join("; ")))
+            (
+                Reloaded::Refused,
+                format!(
+                    "{}: restart the process to have it so, or put back what was there before",
+                    restarts.join("; ")
+                ),
+            )
         })?;
         if plan == Plan::default() {
             return Ok(Reloaded::Unchanged);
@@ -286,7 +292,7 @@ mod tests {
         ] {
             let why = planned(CONSUMER, &config(&CONSUMER.replace("topics = ", &format!("{line}\ntopics = "))));
             let why = why.unwrap_err();
-            assert!(why.len() == 1 && why[0].starts_with(&format!("consumer[a].{key}: ")), "{why:?}");
+            assert!(why.len() == 1 && why[0].starts_with(&format!("consumer a: `{key}` is read at a start")), "{why:?}");
         }
     }
 

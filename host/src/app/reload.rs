@@ -239,11 +239,17 @@ impl Launch {
     /// Puts rules in force that have passed and are announced: each lane takes them for its next batch.
     pub(super) fn enforce(&self, Candidate { consumer, rules, admitted }: Candidate) {
         let plugin = Arc::clone(&rules.plugin);
+        // Settings and targets are rules, too.
+        let what = if consumer.rules().plugin.digest() == plugin.digest() {
+            "the same plugin rules under other settings"
+        } else {
+            "other rules are in force"
+        };
         let described = plugin.description();
         self.health.runs(PluginReport::of(plugin.as_ref(), admitted.compared, admitted.warning));
         tracing::info!(
             consumer = %rules.settings.name, plugin = %described.name, version = %described.version,
-            sha256 = %crate::key_gate::short(&plugin.digest()), "reloaded: other rules are in force from the next batch on"
+            sha256 = %crate::key_gate::short(&plugin.digest()), "reloaded: {what} from the next batch on"
         );
         consumer.rule_by(rules);
     }

@@ -250,6 +250,10 @@ pub struct ConsumersOptions {
     #[arg(long, global = true, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
+    /// Do not wait for what becomes of a reload, a promotion or a restart (30 s at most)
+    #[arg(long, global = true)]
+    pub no_wait: bool,
+
     /// Print one JSON object
     #[arg(long, global = true)]
     pub json: bool,
@@ -278,7 +282,7 @@ pub enum ConsumersCommand {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Have it look at its plugin's file again; `list` shows what became of it
+    /// Have it look at its plugin's file again; exit code 1 where what is there is refused
     Reload {
         /// Which
         #[arg(value_name = "NAME")]

@@ -1,12 +1,19 @@
 //! `tidegate consumers`: looks at the consumers of a running host, and tells them to pause, go on or start again.
 
+mod outcome;
+mod table;
+
 use std::{
     fmt::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use axum::http::Method;
+use outcome::Awaited;
 use serde_json::Value;
+use table::{Reloads, plain, table};
+use tokio::time::{Instant, sleep};
 
 use super::{
     Arguments, Exit,
@@ -17,6 +24,10 @@ use crate::{
     config::Secret,
     http::client::{Endpoint, ask},
 };
+
+/// How long the outcome of a change is waited for, and how often it is asked for.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Where the host is and what it takes to ask it.
 struct Host {
@@ -51,12 +62,85 @@ pub(super) fn run(arguments: &Arguments, options: &ConsumersOptions) -> Exit {
     if token.is_some() && host.endpoint.is_readable_on_the_way() {
         complain("warning: the token goes over the network in plain text; https:// would keep it");
     }
+    let awaited = options.command.as_ref().filter(|_| !options.no_wait).and_then(awaited);
     block_on(async {
-        match ask(&host.endpoint, method, &path, token, host.trusted.as_deref()).await {
-            Ok(said) => show(&host, said.status, &said.body, options.json || shadow),
-            Err(why) => failed(Exit::Environment, &why, options.json),
+        let before = match &awaited {
+            // Of before the order: what is there afterwards may be its outcome already.
+            Some((_, name)) => match host.state(name).await {
+                Ok(before) => before,
+                Err(why) => return failed(Exit::Environment, &why, options.json),
+            },
+            None => Value::Null,
+        };
+        let said = match ask(&host.endpoint, method, &path, token, host.trusted.as_deref()).await {
+            Ok(said) => said,
+            Err(why) => return failed(Exit::Environment, &why, options.json),
+        };
+        match awaited {
+            Some((awaited, name)) if said.status == 202 => await_it(&host, awaited, name, &before, options.json).await,
+            _ => show(&host, said.status, &said.body, options.json || shadow),
         }
     })
+}
+
+/// What is to be waited for, and whose.
+fn awaited(command: &ConsumersCommand) -> Option<(Awaited, &str)> {
+    match command {
+        ConsumersCommand::Reload { name, .. } | ConsumersCommand::PromoteShadow { name } => {
+            Some((Awaited::Reload, name))
+        }
+        ConsumersCommand::Restart { name } => Some((Awaited::Start, name)),
+        _ => None,
+    }
+}
+
+/// Asks until it is known what became of an order.
+async fn await_it(host: &Host, awaited: Awaited, name: &str, before: &Value, json: bool) -> Exit {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let now = match host.state(name).await {
+            Ok(now) => now,
+            Err(why) => return failed(Exit::Environment, &format!("{name} was told, but {why}"), json),
+        };
+        let outcome = match awaited.outcome(before, &now) {
+            Some(outcome) => outcome,
+            None if Instant::now() < until => {
+                sleep(PAUSE).await;
+                continue;
+            }
+            None => Err(format!(
+                "nothing has become of it within {} s: `tidegate consumers list` shows when something does",
+                PATIENCE.as_secs()
+            )),
+        };
+        if json {
+            answer(&now.to_string());
+        }
+        return match outcome {
+            Ok(text) => {
+                if !json {
+                    answer(&format!("{name}: {text}"));
+                }
+                Exit::Fine
+            }
+            Err(text) => {
+                complain(&format!("error: {name}: {text}"));
+                Exit::Failed
+            }
+        };
+    }
+}
+
+impl Host {
+    /// What it says of a consumer; null where it knows none of that name.
+    async fn state(&self, name: &str) -> Result<Value, String> {
+        let path = format!("/v1/consumers/{}", encoded(name));
+        let said = ask(&self.endpoint, Method::GET, &path, None, self.trusted.as_deref()).await?;
+        if said.status != 200 {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&said.body).map_err(|_| format!("{} answers, but not as tidegate does", self.endpoint))
+    }
 }
 
 fn order(name: &str, order: &str) -> String {
@@ -91,7 +175,9 @@ fn host(arguments: &Arguments, options: &ConsumersOptions) -> Result<Host, Exit>
         let endpoint = Endpoint::parse(url).map_err(|why| invalid(&format!("--url: {why}")))?;
         return Ok(Host { endpoint, token, trusted: options.ca.clone() });
     }
-    let (config, _) = configuration(arguments)?;
+    let (config, _) = configuration(arguments).inspect_err(|_| {
+        complain("  help: --url http://127.0.0.1:9464 asks the host without the configuration (and TIDEGATE_TOKEN has the token)");
+    })?;
     let Some(listen) = config.http.listen else {
         return Err(invalid("[http] listen is \"off\": this host cannot be asked; --url names another one"));
     };
@@ -119,13 +205,15 @@ fn failed(exit: Exit, why: &str, json: bool) -> Exit {
 fn show(host: &Host, status: u16, body: &str, json: bool) -> Exit {
     let said: Option<Value> = serde_json::from_str(body).ok();
     let why = said.as_ref().and_then(|said| said["error"].as_str()).unwrap_or("it does not say why");
+    // After an order, the last reload is about something else.
+    let reloads = if status == 202 { Reloads::Left } else { Reloads::Shown };
     let (exit, way_out) = match status {
         200 | 202 => {
             let Some(said) = said else {
                 let why = format!("{} answers, but not as tidegate does", host.endpoint);
                 return failed(Exit::Environment, &why, json);
             };
-            answer(&if json { said.to_string() } else { table(&said) });
+            answer(&if json { said.to_string() } else { table(&said, reloads) });
             return Exit::Fine;
         }
         400 => (Exit::Invalid, "the refusal in the host's log has the whole command"),
@@ -139,86 +227,9 @@ fn show(host: &Host, status: u16, body: &str, json: bool) -> Exit {
     failed(exit, &format!("{} answers {status}: {}; {way_out}", host.endpoint, plain(why)), json)
 }
 
-/// Text of somebody else's, without signs that a terminal would obey.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// Consumers, or one of them, for people.
-fn table(said: &Value) -> String {
-    let consumers = said["consumers"].as_array().map_or(std::slice::from_ref(said), Vec::as_slice);
-    if consumers.is_empty() {
-        return "no consumer is configured there".to_owned();
-    }
-    let text = |value: &Value| value.as_str().map(plain).unwrap_or_default();
-    let head = ["consumer", "state", "partitions", "lag", "applied", "duplicates", "dead letters"].map(str::to_owned);
-    let mut rows = vec![head];
-    for consumer in consumers {
-        let partitions = consumer["partitions"].as_object();
-        let lags = || partitions.into_iter().flatten().map(|(_, partition)| partition["lag"].as_i64());
-        // Where one is not known, the sum is not either.
-        let lag = lags().sum::<Option<i64>>().map_or_else(|| "?".to_owned(), |lag| lag.to_string());
-        let count = |outcome: &str| consumer["outcomes"][outcome].as_u64().unwrap_or_default().to_string();
-        rows.push([
-            text(&consumer["consumer"]),
-            text(&consumer["state"]),
-            partitions.map_or(0, serde_json::Map::len).to_string(),
-            lag,
-            count("applied"),
-            count("duplicate"),
-            count("dead"),
-        ]);
-    }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: [usize; 7] = std::array::from_fn(width);
-    let mut lines = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let cell = |(column, cell): (usize, &String)| {
-            let width = widths[column];
-            if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        };
-        let cells: Vec<_> = row.iter().enumerate().map(cell).collect();
-        let _ = writeln!(lines, "{}", cells.join("  ").trim_end());
-        let reload = number.checked_sub(1).map(|at| &consumers[at]["last_reload"]).filter(|reload| reload.is_object());
-        if let Some(reload) = reload {
-            let why = reload["why"].as_str().map(|why| format!(": {}", plain(why))).unwrap_or_default();
-            let _ = writeln!(lines, "  last reload {} {}{why}", text(&reload["at"]), text(&reload["result"]));
-        }
-        let warning = number.checked_sub(1).and_then(|at| consumers[at]["plugin"]["warning"].as_str());
-        if let Some(warning) = warning {
-            let _ = writeln!(lines, "  ! plugin: {}", plain(warning));
-        }
-        let reasons = number.checked_sub(1).and_then(|at| consumers[at]["reasons"].as_array());
-        for reason in reasons.into_iter().flatten() {
-            let _ = writeln!(lines, "  ! {}: {}", text(&reason["about"]), text(&reason["text"]));
-        }
-    }
-    lines.trim_end().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn people_get_a_table_with_the_reasons_and_no_signs_for_the_terminal() {
-        let outcomes = json!({ "applied": 12_345, "duplicate": 7, "dead": 0 });
-        let consumer = |name: &str, partitions: Value, reasons: Value| json!({ "consumer": name, "state": "running", "partitions": partitions, "outcomes": outcomes, "reasons": reasons });
-        let partition = |lag: Option<i64>| json!({ "state": "reading", "lag": lag });
-        let one = consumer("a", json!({ "t[0]": partition(Some(2)), "t[1]": partition(Some(40)) }), json!([]));
-        let stuck = json!([{ "about": "lane 0", "text": "tries \u{1b}[31magain" }]);
-        let other = consumer("settlement", json!({ "t[2]": partition(None) }), stuck);
-        assert_eq!(
-            table(&json!({ "consumers": [one, other] })),
-            "consumer    state    partitions  lag  applied  duplicates  dead letters\n\
-             a           running           2   42    12345           7             0\n\
-             settlement  running           1    ?    12345           7             0\n  \
-             ! lane 0: tries  [31magain"
-        );
-        assert!(table(&one).ends_with("a         running           2   42    12345           7             0"));
-    }
 
     #[test]
     fn any_name_is_one_part_of_the_path() {

@@ -151,9 +151,33 @@ async fn start(config: Config, accepted: Vec<Acceptance>) -> Result<(App, Option
             Ok((app, Some(server)))
         }
         Err(error) => {
-            complain(&format!("cannot listen on {listen}: {error}; choose another http.listen"));
+            complain(&cannot_listen(listen, &error));
             app.drain().await;
             Err(Exit::Environment)
         }
+    }
+}
+
+fn cannot_listen(listen: std::net::SocketAddr, error: &std::io::Error) -> String {
+    let other = match error.kind() {
+        std::io::ErrorKind::AddrInUse => "; another tidegate may run there: `tidegate consumers` asks it",
+        _ => "",
+    };
+    format!("cannot listen on {listen}: {error}{other}; choose another http.listen")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_use_may_be_another_host_s() {
+        let there = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = there.local_addr().unwrap();
+        let error = std::net::TcpListener::bind(address).unwrap_err();
+        assert!(cannot_listen(address, &error).contains("`tidegate consumers` asks it; choose another http.listen"));
+        let error = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        assert!(!cannot_listen(address, &error).contains("another tidegate"));
     }
 }

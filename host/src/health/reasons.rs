@@ -78,7 +78,10 @@ impl ConsumerHealth {
         );
         if state.paused {
             let name = &self.name;
-            reasons.push(whole(&format!("is paused and takes no records: POST /v1/consumers/{name}/resume goes on")));
+            reasons.push(whole(&format!(
+                "is paused and takes no records: `tidegate consumers resume {name}`, or POST /v1/consumers/{name}/resume, \
+                 goes on"
+            )));
         }
         let unserved = state.polled.map(|polled| now.saturating_duration_since(polled)).unwrap_or_default();
         if unserved >= self.unserved_after {

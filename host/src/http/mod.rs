@@ -99,7 +99,8 @@ async fn metrics(State(view): State<View>) -> Response {
 }
 
 async fn index(State(view): State<View>) -> Response {
-    let html = page::render(&view.health.report(), view.health.live(), |consumer| view.metrics.outcomes(consumer));
+    let configuration = view.health.configuration();
+    let html = page::render(&view.health.report(), configuration.as_ref(), view.health.live(), |consumer| view.metrics.outcomes(consumer));
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response()
 }
 

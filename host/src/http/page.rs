@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::{health::ConsumerReport, metrics::Outcomes};
+use crate::{
+    health::{ConsumerReport, ReloadReport},
+    instant::whole_seconds,
+    metrics::Outcomes,
+};
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem;color:#1c2733;\
 background:#fff}h1{font-size:1.2rem}h2{font-size:1.05rem;margin:2rem 0 .3rem}table{border-collapse:collapse;width:100%}\
@@ -11,7 +15,12 @@ th,td{padding:.25rem .8rem .25rem 0;text-align:left;border-bottom:1px solid #dde
 background:#11161c}th,td{border-color:#2a333d}.ok{color:#57c274}.bad{color:#ff8a80}.note{color:#93a1af}}";
 
 /// Renders the page.
-pub(super) fn render(consumers: &[ConsumerReport], live: bool, outcomes: impl Fn(&str) -> Outcomes) -> String {
+pub(super) fn render(
+    consumers: &[ConsumerReport],
+    configuration: Option<&ReloadReport>,
+    live: bool,
+    outcomes: impl Fn(&str) -> Outcomes,
+) -> String {
     let troubled = consumers.iter().filter(|consumer| !consumer.reasons.is_empty()).count();
     let (class, verdict) = match (live, troubled) {
         (false, _) => ("bad", "stuck: restart this process".to_owned()),
@@ -24,6 +33,15 @@ pub(super) fn render(consumers: &[ConsumerReport], live: bool, outcomes: impl Fn
          <h1>tidegate {} · <span class=\"{class}\">{verdict}</span></h1>",
         env!("CARGO_PKG_VERSION")
     );
+    if let Some((reload, why)) = configuration.and_then(|reload| Some((reload, reload.why.as_deref()?))) {
+        let _ = write!(
+            html,
+            "<p class=\"bad\">The configuration file was {} {}, that of before stays: {}</p>",
+            reload.result,
+            whole_seconds(&reload.at),
+            escape(why)
+        );
+    }
     for consumer in consumers {
         one(&mut html, consumer, outcomes(&consumer.consumer));
     }
@@ -51,7 +69,7 @@ fn one(html: &mut String, consumer: &ConsumerReport, outcomes: Outcomes) {
         if let Some(reload) = &consumer.last_reload {
             let why = reload.why.as_deref().map(|why| format!(": {}", escape(why))).unwrap_or_default();
             let class = if reload.why.is_some() { "bad" } else { "note" };
-            let _ = write!(html, " · <span class=\"{class}\">last reload {} {}{why}</span>", reload.at, reload.result);
+            let _ = write!(html, " · <span class=\"{class}\">last reload {} {}{why}</span>", whole_seconds(&reload.at), reload.result);
         }
         html.push_str("</p>");
         if let Some(warning) = &plugin.warning {
@@ -101,12 +119,24 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Reloaded;
 
     #[test]
     fn numbers_are_grouped() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn a_configuration_that_was_not_taken_is_told_and_one_that_was_is_not() {
+        let page = |result, why: Option<&str>| {
+            let reload = ReloadReport::now(result, None, why.map(str::to_owned));
+            render(&[], Some(&reload), true, |_| unreachable!("there is no consumer"))
+        };
+        let html = page(Reloaded::Refused, Some("<t.toml>: no such key"));
+        assert!(html.contains("was refused 2") && html.contains("&lt;t.toml&gt;: no such key"), "{html}");
+        assert!(!page(Reloaded::Taken, None).contains("configuration file"));
     }
 
     #[test]
