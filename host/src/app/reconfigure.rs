@@ -49,8 +49,9 @@ fn plan(base: &config::Config, running: &[Arc<config::Consumer>], new: &config::
             Some(before) if **before == *consumer => {}
             Some(before) => {
                 restarts.extend(
-                    fixed(before, consumer)
-                        .map(|key| format!("consumer {}: `{key}` is read at a start of the process only", consumer.name)),
+                    fixed(before, consumer).map(|key| {
+                        format!("consumer {}: `{key}` is read at a start of the process only", consumer.name)
+                    }),
                 );
                 plan.changed.push(consumer.clone());
             }
@@ -150,10 +151,7 @@ impl Inner {
         let plan = plan(&self.config, &before, new).map_err(|restarts| {
             (
                 Reloaded::Refused,
-                format!(
-                    "{}: restart the process to have it so, or put back what was there before",
-                    restarts.join("; ")
-                ),
+                format!("{}; restart the process to have it so, or put the old value back", restarts.join("; ")),
             )
         })?;
         if plan == Plan::default() {
@@ -292,7 +290,10 @@ mod tests {
         ] {
             let why = planned(CONSUMER, &config(&CONSUMER.replace("topics = ", &format!("{line}\ntopics = "))));
             let why = why.unwrap_err();
-            assert!(why.len() == 1 && why[0].starts_with(&format!("consumer a: `{key}` is read at a start")), "{why:?}");
+            assert!(
+                why.len() == 1 && why[0].starts_with(&format!("consumer a: `{key}` is read at a start")),
+                "{why:?}"
+            );
         }
     }
 

@@ -100,7 +100,9 @@ async fn metrics(State(view): State<View>) -> Response {
 
 async fn index(State(view): State<View>) -> Response {
     let configuration = view.health.configuration();
-    let html = page::render(&view.health.report(), configuration.as_ref(), view.health.live(), |consumer| view.metrics.outcomes(consumer));
+    let html = page::render(&view.health.report(), configuration.as_ref(), view.health.live(), |consumer| {
+        view.metrics.outcomes(consumer)
+    });
     ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response()
 }
 

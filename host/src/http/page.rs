@@ -69,7 +69,12 @@ fn one(html: &mut String, consumer: &ConsumerReport, outcomes: Outcomes) {
         if let Some(reload) = &consumer.last_reload {
             let why = reload.why.as_deref().map(|why| format!(": {}", escape(why))).unwrap_or_default();
             let class = if reload.why.is_some() { "bad" } else { "note" };
-            let _ = write!(html, " · <span class=\"{class}\">last reload {} {}{why}</span>", whole_seconds(&reload.at), reload.result);
+            let _ = write!(
+                html,
+                " · <span class=\"{class}\">last reload {} {}{why}</span>",
+                whole_seconds(&reload.at),
+                reload.result
+            );
         }
         html.push_str("</p>");
         if let Some(warning) = &plugin.warning {

@@ -234,7 +234,10 @@ mod tests {
             r#"[{"acct":"redacted-1","n":1},[{"acct":0}],"acct"]"#
         );
         assert_eq!(redact(&["[].acct"], r#"[{"acct":"A"}]"#).unwrap(), r#"[{"acct":"redacted-1"}]"#);
-        assert_eq!(redact(&["items.name"], r#"{"items":[{"name":"A"}]}"#).unwrap(), r#"{"items":[{"name":"redacted-1"}]}"#);
+        assert_eq!(
+            redact(&["items.name"], r#"{"items":[{"name":"A"}]}"#).unwrap(),
+            r#"{"items":[{"name":"redacted-1"}]}"#
+        );
     }
 
     #[test]

@@ -73,6 +73,7 @@ async fn a_consumer_that_the_breaker_stopped_is_started_again() {
 
     scene.database.execute("ALTER TABLE a_latest DROP CONSTRAINT small").await;
     wait::until_true("it is started again", async || operator.order("a", "restart").await.0 == 202).await;
+    assert_ne!(operator.state("a").await["state"], "stopped", "what it says is about the new start");
     let (status, again) = operator.order("a", "restart").await;
     assert!(status == 409 && again["error"].as_str().unwrap().contains("has not stopped"), "{again}");
     scene.produce(0, events(2_000..2_010));
@@ -120,6 +121,16 @@ async fn the_same_by_command() {
     assert_eq!(operator.state("c").await["state"], "paused");
     let (code, said) = tidegate(port, "resume c --json", Some(TOKEN)).await;
     assert_eq!((code, &serde_json::from_str::<Value>(&said).unwrap()["state"]), (0, &Value::from("running")));
+
+    let (code, said) = tidegate(port, "reload c", Some(TOKEN)).await;
+    assert!(code == 0 && said.starts_with("c: unchanged"), "{said}");
+    let (code, said) = tidegate(port, "reload c --json", Some(TOKEN)).await;
+    let shown: Value = serde_json::from_str(&said).unwrap();
+    assert!(code == 0 && shown["last_reload"]["result"] == "unchanged", "{said}");
+    let (code, said) = tidegate(port, "reload c --no-wait", Some(TOKEN)).await;
+    assert!(code == 0 && said.starts_with("consumer ") && !said.contains("last reload"), "{said}");
+    let (_, said) = tidegate(port, "", None).await;
+    assert!(said.contains("last reload 2") && said.contains("Z unchanged"), "{said}");
 
     // What goes wrong says what to do, and no token.
     let wrong = "0123456789abcdeX";

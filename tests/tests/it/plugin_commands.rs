@@ -44,6 +44,10 @@ fn a_new_rust_plugin_passes_its_cases_and_is_tried_again_at_every_save() {
     let text = fs::read_to_string(&case).unwrap();
     assert!(text.starts_with("# A captured payment") && text.contains("\"10.10\""), "{text}");
 
+    // In the folder itself it need not be named.
+    tidegate(&folder, &["plugin", "test"]).expect(0);
+    let inspected = tidegate(&folder, &["plugin", "inspect"]).expect(0);
+    assert!(inspected.contains("order_payments.wasm") && inspected.contains("writes    payments ("), "{inspected}");
     let checked = tidegate(root.path(), &["plugin", "check", "order-payments"]).expect(0);
     assert!(checked.contains("✓ golden cases: 3") && checked.contains("show no danger sign"), "{checked}");
 
@@ -111,6 +115,9 @@ fn danger_signs_are_found_on_samples() {
     };
     let good: Vec<_> = (0..20).map(|n| event(&format!("evt-{n}"), n)).collect();
     assert_eq!(codes(&check(&good, 0)), [""; 0]);
+    let some = [event("evt-1", 1), event("evt-2", 2).replace("captured", "refunded"), "{".to_owned()];
+    let said = check(&some, 0).to_string();
+    assert!(said.contains("3 samples read: ") && said.contains("1 rejected, "), "{said}");
     let colliding: Vec<_> = (0..20).map(|n| event("evt-1", n)).collect();
     assert_eq!(codes(&check(&colliding, 0)), ["TP010"], "a warning");
     let by_time: Vec<_> = (0..5).map(|n| event(&format!("2026-01-01T00:00:0{n}Z"), n)).collect();
@@ -176,10 +183,18 @@ async fn real_messages_are_shown_and_captured_without_a_trace() {
     let words = ["plugin", "test", file.to_str().unwrap(), "--cases", "cases"];
     let tested = tidegate(folder.path(), &words).expect(0);
     assert!(tested.contains("4 cases as expected"), "{tested}");
-    let words = ["plugin", "capture", "--consumer", "settlement-service", "--redact", "@key", "--cases"];
-    let words = [&words[..], &[cases.to_str().unwrap()]].concat();
-    let again = Answer::of(&host::run_once(&setup, &words)).expect(0);
-    assert!(again.contains("4 were there already"), "{again}");
+    let capture = |redact: &str, folder: &Path, code: i32| {
+        let words = ["plugin", "capture", "--consumer", "settlement-service", "--redact", redact, "--cases"];
+        let words = [&words[..], &[folder.to_str().unwrap()]].concat();
+        Answer::of(&host::run_once(&setup, &words)).expect(code)
+    };
+    let again = capture("@key", &cases, 0);
+    assert!(again.contains("4 were there already and stay as they are"), "{again}");
+    // A field that is mistyped: what it was to leave out is written nowhere.
+    let elsewhere = folder.path().join("elsewhere");
+    let mistyped = capture("customer.email,order_idd,@key", &elsewhere, 2);
+    assert!(mistyped.contains("--redact order_idd: none of the 4 messages"), "{mistyped}");
+    assert!(!elsewhere.exists());
 
     assert_eq!(broker.committed(&topic, &topic), [None, None, None], "the group has no offsets");
     assert_eq!(

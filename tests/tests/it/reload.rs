@@ -312,7 +312,11 @@ async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     both.consumers[0].plugin.settings = serde_json::json!({ "x": 1 });
     both.consumers[1].lanes = 2;
     assert_eq!(app.reconfigure(both.clone()).await, Reloaded::Refused);
-    assert!(why().contains("consumer[b].lanes"), "{}", why());
+    assert!(
+        why().contains("consumer b: `lanes` is read at a start of the process only; restart the process"),
+        "{}",
+        why()
+    );
     assert_eq!(rules(), "accounts");
 
     // A new consumer that would not start: nothing either.

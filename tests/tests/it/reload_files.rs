@@ -112,7 +112,7 @@ async fn a_change_in_any_file_of_the_configuration_is_seen() {
 
     // A secret takes a restart, and the reason tells no secret.
     mount.swap(&files("three", &format!("{url}{}application_name=hidden", if url.contains('?') { '&' } else { '?' })));
-    until_configured(&app, "refused", "it takes a restart of the process: [database]").await;
+    until_configured(&app, "refused", "[database]: connections are made from it; restart the process").await;
     assert!(!configured(&app).1.contains("hidden"));
     assert!(app.metrics().text().contains("tidegate_config_reloads_total{result=\"refused\"} 1"));
     assert_eq!(rules().await, "two", "and nothing else of it is taken");

@@ -139,10 +139,13 @@ async fn a_signal_has_configuration_and_plugins_read_again() {
     let short = command(&other.sha256()[..12]);
     assert_eq!(short.status.code(), Some(2), "{}", String::from_utf8_lossy(&short.stderr));
     assert!(String::from_utf8_lossy(&short.stderr).contains("all 64 hexadecimal digits"));
-    let before = last_reload(&host).await;
+    // It waits for what becomes of it.
+    let wrong = command(&"0".repeat(64));
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(wrong.status.code() == Some(1) && said.contains(&format!("{CONSUMER}: refused: ")), "{said}");
     let accepted = command(&other.sha256());
-    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
-    until_reloaded(&host, &before, "taken").await;
+    let said = String::from_utf8_lossy(&accepted.stdout);
+    assert!(accepted.status.success() && said.starts_with(&format!("{CONSUMER}: taken: plugin ")), "{accepted:?}");
     assert_eq!(rules().await, other.sha256());
     goes_on("moved").await;
     assert_eq!(database.number("SELECT count(*) FROM key_changes WHERE made_by LIKE '%, over HTTP'").await, 1);

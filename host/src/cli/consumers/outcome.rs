@@ -38,7 +38,8 @@ fn reloaded(reload: &Value) -> Result<String, String> {
     match result.as_str() {
         "taken" => {
             let warning = reload["warning"].as_str().map(|text| format!("\n  ! {}", plain(text))).unwrap_or_default();
-            let plugin = plugin.map(|short| format!(": plugin {short}… rules from the next batch on")).unwrap_or_default();
+            let plugin =
+                plugin.map(|short| format!(": plugin {short}… rules from the next batch on")).unwrap_or_default();
             Ok(format!("taken{plugin}{warning}"))
         }
         "unchanged" => Ok("unchanged: what is found there is in force already".to_owned()),

@@ -61,7 +61,12 @@ pub(super) fn table(said: &Value, reloads: Reloads) -> String {
         let reload = number.checked_sub(1).map(|at| &consumers[at]["last_reload"]).filter(|reload| reload.is_object());
         if let Some(reload) = reload.filter(|_| reloads == Reloads::Shown) {
             let why = reload["why"].as_str().map(|why| format!(": {}", plain(why))).unwrap_or_default();
-            let _ = writeln!(lines, "  last reload {} {}{why}", whole_seconds(&text(&reload["at"])), text(&reload["result"]));
+            let _ = writeln!(
+                lines,
+                "  last reload {} {}{why}",
+                whole_seconds(&text(&reload["at"])),
+                text(&reload["result"])
+            );
         }
         let warning = number.checked_sub(1).and_then(|at| consumers[at]["plugin"]["warning"].as_str());
         if let Some(warning) = warning {
@@ -96,12 +101,16 @@ mod tests {
              settlement  running           1    ?    12345           7             0\n  \
              ! lane 0: tries  [31magain"
         );
-        assert!(table(&one, Reloads::Shown).ends_with("a         running           2   42    12345           7             0"));
+        assert!(
+            table(&one, Reloads::Shown)
+                .ends_with("a         running           2   42    12345           7             0")
+        );
     }
 
     #[test]
     fn how_reloads_ended_is_told_to_the_second_and_not_after_another_order() {
-        let ended = |result: &str, why: &str| json!({ "result": result, "at": "2026-01-02T03:04:05.295608457Z", "why": why });
+        let ended =
+            |result: &str, why: &str| json!({ "result": result, "at": "2026-01-02T03:04:05.295608457Z", "why": why });
         let consumer = json!({ "consumer": "a", "state": "running", "last_reload": ended("refused", "other keys") });
         let all = json!({ "consumers": [consumer.clone()], "last_configuration_reload": ended("refused", "t.toml:3: no\nsuch key") });
         let shown = table(&all, Reloads::Shown);
@@ -113,7 +122,8 @@ mod tests {
         );
         assert!(shown.ends_with("\n  last reload 2026-01-02T03:04:05Z refused: other keys"), "{shown}");
         assert!(!table(&consumer, Reloads::Left).contains("last reload"));
-        let taken = json!({ "consumers": [consumer.clone()], "last_configuration_reload": { "result": "taken", "why": null } });
+        let taken =
+            json!({ "consumers": [consumer.clone()], "last_configuration_reload": { "result": "taken", "why": null } });
         assert!(!table(&taken, Reloads::Shown).contains("configuration"));
     }
 }

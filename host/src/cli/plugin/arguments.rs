@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+use crate::plugin::scaffold::languages;
+
 /// What to do with plugins.
 #[derive(Debug, clap::Subcommand)]
 pub enum PluginCommand {
@@ -10,7 +14,7 @@ pub enum PluginCommand {
     /// Build a plugin into a component
     Build {
         /// The plugin's folder: what is in it says in which language it is
-        #[arg(value_name = "DIR")]
+        #[arg(value_name = "DIR", default_value = ".")]
         folder: PathBuf,
 
         /// Where to put it [default: target/plugins/NAME.wasm in the folder; Rust: in cargo's target folder]
@@ -27,7 +31,7 @@ pub enum PluginCommand {
     /// Until Ctrl-C.
     Dev {
         /// The plugin's folder
-        #[arg(value_name = "DIR")]
+        #[arg(value_name = "DIR", default_value = ".")]
         folder: PathBuf,
     },
     /// Make cases of real messages, with what the plugin says of them now
@@ -58,9 +62,9 @@ pub enum PluginCommand {
     },
     /// Show what a component is: contract, imports, what it writes
     Inspect {
-        /// The component
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
+        /// The component, or the plugin's folder, which is built first
+        #[arg(value_name = "FILE|DIR", default_value = ".")]
+        plugin: PathBuf,
 
         /// Print one JSON object
         #[arg(long)]
@@ -73,6 +77,26 @@ pub enum PluginCommand {
     Check(PluginCheckOptions),
 }
 
+/// The languages that there are templates for, by their usual names as well.
+fn language() -> impl TypedValueParser<Value = String> {
+    let known = languages().into_iter().map(|language| {
+        let aliases: &[&str] = match language {
+            "js" => &["javascript"],
+            "ts" => &["typescript"],
+            "python" => &["py"],
+            "go" => &["golang"],
+            "rust" => &["rs"],
+            _ => &[],
+        };
+        PossibleValue::new(language).aliases(aliases.iter().copied())
+    });
+    let known: Vec<PossibleValue> = known.collect();
+    PossibleValuesParser::new(known.clone()).map(move |typed| {
+        let named = known.iter().find(|language| language.matches(&typed, false));
+        named.map_or_else(|| typed.clone(), |language| language.get_name().to_owned())
+    })
+}
+
 /// Options of `tidegate plugin new`.
 #[derive(Debug, clap::Args)]
 pub struct NewOptions {
@@ -81,7 +105,7 @@ pub struct NewOptions {
     pub folder: PathBuf,
 
     /// The language
-    #[arg(long, value_name = "LANG", value_parser = clap::builder::PossibleValuesParser::new(crate::plugin::scaffold::languages()))]
+    #[arg(long, value_name = "LANG", value_parser = language())]
     pub lang: String,
 }
 
@@ -89,7 +113,7 @@ pub struct NewOptions {
 #[derive(Debug, clap::Args)]
 pub struct TestOptions {
     /// The plugin's folder, which is built first, or a component
-    #[arg(value_name = "DIR|FILE")]
+    #[arg(value_name = "DIR|FILE", default_value = ".")]
     pub plugin: PathBuf,
 
     /// The folder of cases [default: cases in the plugin's folder, NAME.cases beside NAME.wasm]
@@ -105,7 +129,7 @@ pub struct TestOptions {
 #[derive(Debug, clap::Args)]
 pub struct PluginCheckOptions {
     /// The component, or the plugin's folder, which is built first
-    #[arg(value_name = "FILE|DIR")]
+    #[arg(value_name = "FILE|DIR", default_value = ".")]
     pub plugin: PathBuf,
 
     /// The folder of cases [default: cases in the plugin's folder, NAME.cases beside NAME.wasm]
@@ -147,4 +171,53 @@ pub struct CaptureOptions {
     /// Where to put the cases
     #[arg(long, value_name = "DIR", default_value = "cases")]
     pub cases: PathBuf,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: PluginCommand,
+    }
+
+    fn typed(words: &[&str]) -> Result<PluginCommand, clap::Error> {
+        Line::try_parse_from([&["plugin"], words].concat()).map(|line| line.command)
+    }
+
+    #[test]
+    fn a_language_has_its_usual_names() {
+        for (word, language) in [
+            ("js", "js"),
+            ("javascript", "js"),
+            ("typescript", "ts"),
+            ("py", "python"),
+            ("golang", "go"),
+            ("rs", "rust"),
+        ] {
+            let PluginCommand::New(options) = typed(&["new", "--lang", word, "a"]).unwrap() else { panic!("{word}") };
+            assert_eq!(options.lang, language);
+        }
+        let error = typed(&["new", "--lang", "cobol", "a"]).unwrap_err().to_string();
+        assert!(error.contains("python") && !error.contains("golang"), "{error}");
+    }
+
+    #[test]
+    fn without_a_folder_it_is_this_one() {
+        for word in ["build", "test", "dev", "inspect", "check"] {
+            let folder = match typed(&[word]).unwrap() {
+                PluginCommand::Build { folder, .. } | PluginCommand::Dev { folder } => folder,
+                PluginCommand::Test(options) => options.plugin,
+                PluginCommand::Check(options) => options.plugin,
+                PluginCommand::Inspect { plugin, .. } => plugin,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(folder, PathBuf::from("."), "{word}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ use crate::{
     plugin::{
         Message, Plugin, Runtime,
         anatomy::Anatomy,
-        cases::{self, Case, Finding, Input},
+        cases::{self, Case, Finding, Input, Says},
         examine::{Sign, examine_keys, micros_per_event},
     },
 };
@@ -111,7 +111,11 @@ fn examine(
     };
     cases_told(&cases::run(&cases, plugin.as_ref(), None), told);
     let tried: Vec<Case> = samples.iter().map(as_cases).collect();
-    unstable_told(&cases::run(&tried, plugin.as_ref(), None), told);
+    let report = cases::run(&tried, plugin.as_ref(), None);
+    if options.samples.is_some() {
+        told.ok(read_told(&report));
+    }
+    unstable_told(&report, told);
 
     // Cases of other settings are about another plugin, in effect.
     let like = cases.iter().filter(|case| case.settings == *settings).map(|case| &case.input);
@@ -137,7 +141,12 @@ fn anatomy_told(anatomy: &Anatomy, told: &mut Told) {
     let wanted: Vec<&str> = foreign.iter().copied().filter(|name| !name.starts_with("wasi:")).collect();
     match (wanted.is_empty(), foreign.is_empty()) {
         (true, true) => told.ok("imports nothing but the contract's own".to_owned()),
-        (true, false) => told.ok(format!("imports {}", foreign.join(", "))),
+        (true, false) => {
+            told.ok(format!(
+                "imports {} interfaces of WASI, none of which grants anything (docs/sandbox.md)",
+                foreign.len()
+            ));
+        }
         (false, _) => told.sign(Sign::Imports, wanted.join(", ")),
     }
     if anatomy.size > LARGE {
@@ -174,6 +183,25 @@ fn cases_told(report: &cases::Report, told: &mut Told) {
     } else {
         told.sign(Sign::Cases, format!("{} of {}: {}", wrong.len(), report.cases.len(), wrong.join(", ")));
     }
+}
+
+/// What the plugin said of the samples: where it rejects or skips all of them, the rest of the check shows nothing.
+fn read_told(report: &cases::Report) -> String {
+    let (mut applied, mut rejected, mut skipped) = (0, 0, 0);
+    for case in &report.cases {
+        match case.actual.as_ref().map(|answer| &answer.says) {
+            Some(Says::Apply(_)) => applied += 1,
+            Some(Says::Reject(..)) => rejected += 1,
+            Some(Says::Skip(_)) => skipped += 1,
+            None => {}
+        }
+    }
+    let all = report.cases.len();
+    let broke = match all - applied - rejected - skipped {
+        0 => String::new(),
+        some => format!(", {some} without an answer"),
+    };
+    format!("{all} samples read: {applied} applied, {rejected} rejected, {skipped} skipped{broke}")
 }
 
 fn unstable_told(report: &cases::Report, told: &mut Told) {

@@ -1,30 +1,33 @@
 //! `tidegate plugin inspect`.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use serde_json::json;
 
-use super::super::{
-    Exit,
-    console::{answer, complain},
+use super::{
+    super::{
+        Exit,
+        console::{answer, complain},
+    },
+    subject::Subject,
 };
 use crate::plugin::{Runtime, anatomy::Anatomy};
 
-pub(super) fn run(file: &Path, as_json: bool) -> Exit {
+pub(super) fn run(plugin: &Path, as_json: bool) -> Exit {
     let fail = |why: String| {
-        complain(&format!("tidegate plugin inspect: {}: {why}", file.display()));
+        complain(&format!("tidegate plugin inspect: {why}"));
         Exit::Invalid
     };
-    let bytes = match fs::read(file) {
-        Ok(bytes) => bytes,
-        Err(error) => return fail(error.to_string()),
+    let Subject { file, bytes, .. } = match Subject::find(plugin, None) {
+        Ok(subject) => subject,
+        Err(why) => return fail(why),
     };
     let anatomy = match Anatomy::of(&bytes) {
         Ok(anatomy) => anatomy,
-        Err(why) => return fail(why),
+        Err(why) => return fail(format!("{}: {why}", file.display())),
     };
     // What is refused has still been taken apart: that is what one wants to see then.
-    let described = Runtime::new(None).and_then(|runtime| runtime.inspect(file));
+    let described = Runtime::new(None).and_then(|runtime| runtime.inspect(&file));
     let (described, refused) = match described {
         Ok((described, _)) => (Some(described), None),
         Err(error) => (None, Some(error.to_string())),

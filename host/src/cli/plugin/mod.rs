@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments, command: &PluginCommand) -> Exit {
         PluginCommand::Capture(options) => capture::run(arguments, options),
         PluginCommand::Sign { file, key } => publish::sign(file, key),
         PluginCommand::Push { file, reference } => publish::push(file, reference),
-        PluginCommand::Inspect { file, json } => inspect::run(file, *json),
+        PluginCommand::Inspect { plugin, json } => inspect::run(plugin, *json),
         PluginCommand::Check(options) => check::run(arguments, options),
     }
 }
