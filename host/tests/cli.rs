@@ -115,6 +115,18 @@ fn what_cannot_be_typed_is_invalid_input() {
     assert!(stdout(&tidegate(Path::new("."), &["--version"])).starts_with("tidegate 0."));
 }
 
+/// A host that runs can be asked while the file is being mended.
+#[test]
+fn a_broken_configuration_does_not_hide_the_host() {
+    let folder = Folder::with("[[consumer]]\nname = ");
+    let output = folder.run(&["consumers"]);
+    let said = stderr(&output);
+    assert_eq!(code(&output), 2, "{said}");
+    assert!(said.contains("help: --url http://127.0.0.1:9464 asks the host without the configuration"), "{said}");
+    let output = folder.run(&["consumers", "--url", "http://127.0.0.1:1"]);
+    assert!(code(&output) == 3 && stderr(&output).contains("connect to http://127.0.0.1:1"), "{}", stderr(&output));
+}
+
 #[test]
 fn mistakes_stop_every_command_and_are_told_with_their_place() {
     let folder = Folder::with(&GOOD.replace("topics =", "topic =").replace("key = [\"pay", "key = [\"pey"));

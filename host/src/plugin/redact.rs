@@ -44,6 +44,8 @@ impl Redaction {
                 redaction.headers.push(name.to_owned());
             } else {
                 let plain = field.replace("[]", ".[]");
+                // An array at the root has no name before it.
+                let plain = if field.starts_with("[]") { &plain[1..] } else { &plain };
                 let path: Vec<String> = plain.split('.').map(str::to_owned).collect();
                 if field.starts_with('@') || path.iter().any(String::is_empty) {
                     return Err(format!(

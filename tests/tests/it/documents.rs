@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use tidegate::{config, merge, store};
+use tidegate::{config, merge, plugin::scaffold::scaffold, store};
 use tidegate_tests::{postgres, services::checkout};
 
 /// The fenced blocks of this language.
@@ -58,19 +58,22 @@ fn the_example_plugins_configuration_is_a_whole_one() {
     }
 }
 
+/// What `plugin new` makes takes the README's Rust.
 #[test]
-fn the_first_plugins_manifest_makes_a_plugin() {
+fn the_first_plugins_folder_has_what_the_readmes_plugin_uses() {
     let text = fs::read_to_string(checkout().join("docs/first-plugin.md")).unwrap();
-    let blocks = blocks(&text, "toml");
-    assert_eq!(blocks.len(), 1);
-    let manifest: toml::Table = blocks[0].parse().unwrap();
-    let kinds = manifest["lib"]["crate-type"].as_array().unwrap();
-    assert!(kinds.contains(&"cdylib".into()), "{kinds:?}");
-    // Beside the checkout, as the text says, it is found.
-    let path = manifest["dependencies"]["tidegate-guest"]["path"].as_str().unwrap();
-    let inside = path.strip_prefix("../../tidegate/").unwrap();
-    let guest: toml::Table = fs::read_to_string(checkout().join(inside).join("Cargo.toml")).unwrap().parse().unwrap();
-    assert_eq!(guest["package"]["name"].as_str(), Some("tidegate-guest"));
+    assert!(blocks(&text, "sh").concat().contains("tidegate plugin new --lang rust payments"), "{text}");
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("payments");
+    scaffold("rust", &folder).unwrap();
+    let manifest: toml::Table = fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap();
+    let readme = fs::read_to_string(checkout().join("README.md")).unwrap();
+    let rust = blocks(&readme, "rust").remove(0);
+    let used: Vec<_> = rust.lines().filter_map(|line| line.strip_prefix("use ")?.split("::").next()).collect();
+    assert!(used.contains(&"tidegate_guest"), "{used:?}");
+    for name in used {
+        assert!(manifest["dependencies"].get(name.replace('_', "-")).is_some(), "{name} is not in {manifest}");
+    }
 }
 
 /// In a schema for tidegate's tables alone, as the text recommends.
