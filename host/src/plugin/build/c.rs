@@ -3,7 +3,8 @@
 use std::{fs, io, path::Path};
 
 use super::{
-    BuildError, component,
+    BuildError,
+    component::{self, Served},
     error::failed,
     folder_name,
     tool::{command, run},
@@ -28,7 +29,7 @@ pub(super) fn build(dir: &Path, toolchains: &Toolchains) -> Result<Vec<u8>, Buil
     cc.env("ZIG_GLOBAL_CACHE_DIR", &cache).env("ZIG_LOCAL_CACHE_DIR", &cache);
     run(cc, "compiling")?;
     let module = fs::read(&module).map_err(|source| failed("reading what the compiler built", source))?;
-    component::of_module(&folder_name(dir)?, module)
+    component::of_module(&folder_name(dir)?, module, Served::C)
 }
 
 fn sources(dir: &Path) -> io::Result<Vec<String>> {

@@ -3,9 +3,10 @@
 use std::{fs, path::Path};
 
 use super::{
-    BuildError, component,
+    BuildError,
+    component::{self, Served},
     error::failed,
-    folder_name,
+    folder_name, go_clock,
     go_toolchain::{self, GO},
     tool::run,
     toolchain::Toolchains,
@@ -15,13 +16,16 @@ use super::{
 pub(super) fn build(dir: &Path, toolchains: &Toolchains) -> Result<Vec<u8>, BuildError> {
     let work = tempfile::tempdir().map_err(|source| failed("making a temporary folder", source))?;
     let module = work.path().join("core.wasm");
-    let mut go = match go_toolchain::newer(toolchains)? {
-        None => GO.command(dir),
-        Some(newer) => newer.command(dir),
-    };
-    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&module).arg(".");
+    let newer = go_toolchain::newer(toolchains)?;
+    let command = || newer.as_ref().map_or_else(|| GO.command(dir), |newer| newer.command(dir));
+    let mut go = command();
+    go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&module);
+    if let Some(overlay) = go_clock::overlay(command(), work.path())? {
+        go.arg("-overlay").arg(overlay);
+    }
+    go.arg(".");
     go.env("GOOS", "wasip1").env("GOARCH", "wasm");
     run(go, "compiling")?;
     let module = fs::read(&module).map_err(|source| failed("reading what go built", source))?;
-    component::of_module(&folder_name(dir)?, module)
+    component::of_module(&folder_name(dir)?, module, Served::Go)
 }

@@ -7,7 +7,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{Built, Language, WIT, c, go_toolchain, javascript, python};
+use super::{Built, Language, WIT, c, component::Served, go_clock, go_toolchain, javascript, python};
 use crate::atomic_file;
 
 /// Raised where the same source and tools shall give something else.
@@ -67,16 +67,18 @@ fn note(component: &Path) -> PathBuf {
     component.with_extension("inputs")
 }
 
-/// What a language's tools are pinned by.
+/// What a language's tools are pinned by, and what this program adds.
 fn tools(language: Language) -> Vec<&'static str> {
     match language {
         // Cargo knows its own.
         Language::Rust => Vec::new(),
         // Where the machine's own is too old.
-        Language::Go => vec![go_toolchain::VERSION],
+        Language::Go => {
+            [&[go_toolchain::VERSION, go_clock::ASK, go_clock::IMPORT][..], &Served::Go.parts()[..]].concat()
+        }
         Language::JavaScript | Language::TypeScript => vec![javascript::LOCK],
         Language::Python => vec![python::COMPONENTIZE],
-        Language::C => vec![c::ZIG],
+        Language::C => [&[c::ZIG][..], &Served::C.parts()[..]].concat(),
     }
 }
 

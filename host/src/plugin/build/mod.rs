@@ -8,6 +8,7 @@ mod c;
 mod component;
 mod error;
 mod go;
+mod go_clock;
 mod go_toolchain;
 mod inputs;
 mod javascript;

@@ -1,5 +1,9 @@
-(module
-  ;; wasi_snapshot_preview1 without a world behind it: fixed clock, seeded random, no arguments, environment, files or sockets.
+  ;; Fields of a module: wasi_snapshot_preview1 without a world behind it, no arguments, environment, files or sockets. The host
+  ;; says at each call whether there is a clock, randomness or an exit; see preview1.wit.
+  (import "wasi:random/random@0.2.0" "get-random-u64" (func $host_random (result i64)))
+  (import "wasi:clocks/wall-clock@0.2.0" "now" (func $host_time (param i32)))
+  (import "wasi:clocks/monotonic-clock@0.2.0" "now" (func $host_nanoseconds (result i64)))
+  (import "wasi:cli/exit@0.2.0" "exit" (func $host_exit (param i32)))
   (import "env" "memory" (memory 0))
   (global $rng (mut i64) (i64.const 0x9E3779B97F4A7C15))
   (global $now (mut i64) (i64.const 0))
@@ -9,13 +13,20 @@
   (func (export "environ_sizes_get") (param i32 i32) (result i32) (call $zero2 (local.get 0) (local.get 1)))
   (func (export "args_get") (param i32 i32) (result i32) (i32.const 0))
   (func (export "environ_get") (param i32 i32) (result i32) (i32.const 0))
-  ;; the clock moves one microsecond a call, so that nothing spins for ever
-  (func (export "clock_time_get") (param i32 i64 i32) (result i32)
-    (global.set $now (i64.add (global.get $now) (i64.const 1000)))
-    (i64.store (local.get 2) (global.get $now)) (i32.const 0))
-  (func (export "clock_res_get") (param i32 i32) (result i32)
-    (i64.store (local.get 1) (i64.const 1000)) (i32.const 0))
+  ;; it moves one microsecond a call, so that nothing spins for ever
+  (func $tick (param $step i64) (param $out i32)
+    (global.set $now (i64.add (global.get $now) (local.get $step)))
+    (i64.store (local.get $out) (global.get $now)))
+  ;; returns where the host has a time of day to give; $room is for 16 bytes, and is as it was
+  (func $ask_time (param $room i32)
+    (local $first i64) (local $second i64)
+    (local.set $first (i64.load (local.get $room)))
+    (local.set $second (i64.load offset=8 (local.get $room)))
+    (call $host_time (local.get $room))
+    (i64.store (local.get $room) (local.get $first))
+    (i64.store offset=8 (local.get $room) (local.get $second)))
   (func (export "random_get") (param $p i32) (param $n i32) (result i32)
+    (drop (call $host_random))
     (block $done (loop $next
       (br_if $done (i32.eqz (local.get $n)))
       (global.set $rng (i64.xor (global.get $rng) (i64.shl (global.get $rng) (i64.const 13))))
@@ -49,11 +60,10 @@
   (func (export "path_open") (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32) (i32.const 8))
   (func (export "path_filestat_get") (param i32 i32 i32 i32 i32) (result i32) (i32.const 8))
   ;; one event, "the timer fired", so that a sleeping scheduler goes on
-  (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $n i32) (param $nev i32) (result i32)
+  (func $alarm (param $in i32) (param $out i32) (param $events i32) (result i32)
     (i64.store (local.get $out) (i64.load (local.get $in)))
     (i64.store offset=8 (local.get $out) (i64.const 0))
     (i64.store offset=16 (local.get $out) (i64.const 0))
     (i64.store offset=24 (local.get $out) (i64.const 0))
     (global.set $now (i64.add (global.get $now) (i64.const 1000000)))
-    (i32.store (local.get $nev) (i32.const 1)) (i32.const 0))
-  (func (export "proc_exit") (param i32) unreachable))
+    (i32.store (local.get $events) (i32.const 1)) (i32.const 0))

@@ -1,5 +1,6 @@
 //! Plugins in every language: the same answers, byte for byte, and an error that is nobody else's business.
 
+mod askers;
 mod generate;
 mod old_go;
 mod same;

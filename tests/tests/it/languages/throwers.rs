@@ -25,13 +25,13 @@ fn context() -> EvaluateContext {
 
 const DOES: [&str; 9] = ["fine", "key", "fine", "compute", "fine", "column", "fine", "value", "fine"];
 
-/// Each record's code, and the words of what was thrown.
-fn verdicts(language: &str) -> Vec<(String, String)> {
-    let source = checkout().join(format!("tests/guests/thrower-{language}"));
-    let built = build(&source, Some(&checkout().join(format!("target/guests/thrower_{language}.wasm")))).unwrap();
-    let plugin = load(built.path, serde_json::Value::Null);
+/// Of the guest in `tests/guests`: each record's code, and the words of what was thrown.
+pub(super) fn verdicts(guest: &str, does: &[&str]) -> Vec<(String, String)> {
+    let source = checkout().join("tests/guests").join(guest);
+    let built = checkout().join(format!("target/guests/{}.wasm", guest.replace('-', "_")));
+    let plugin = load(build(&source, Some(&built)).unwrap().path, serde_json::Value::Null);
     let event = |(n, does): (usize, &&str)| Some(format!(r#"{{"id":"e-{n}","does":"{does}"}}"#));
-    let payloads: Vec<_> = DOES.iter().enumerate().map(event).collect();
+    let payloads: Vec<_> = does.iter().enumerate().map(event).collect();
     let evaluated = evaluate(plugin.as_ref(), &batch(&payloads), &context()).unwrap();
     let word = |verdict| match verdict {
         Verdict::Apply(changes) => (format!("apply {}", changes.len()), String::new()),
@@ -43,7 +43,7 @@ fn verdicts(language: &str) -> Vec<(String, String)> {
 
 /// `said`: of each of the four that throw, words that its message has.
 fn assert_thrown(language: &str, code: &str, said: [&str; 4]) {
-    let verdicts = verdicts(language);
+    let verdicts = verdicts(&format!("thrower-{language}"), &DOES);
     let mut said = said.into_iter();
     for (does, (found, message)) in DOES.iter().zip(&verdicts) {
         if *does == "fine" {

@@ -1,0 +1,13 @@
+  ;; C: only the plugin's own code asks, so each clock is the host's to grant.
+  (func (export "clock_time_get") (param $clock i32) (param $precision i64) (param $out i32) (result i32)
+    (if (i32.eqz (local.get $clock))
+      (then (call $ask_time (local.get $out)))
+      (else (drop (call $host_nanoseconds))))
+    (call $tick (i64.const 1000) (local.get $out)) (i32.const 0))
+  (func (export "clock_res_get") (param $clock i32) (param $out i32) (result i32)
+    (i64.store (local.get $out) (i64.const 1000)) (i32.const 0))
+  (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $n i32) (param $events i32) (result i32)
+    (drop (call $host_nanoseconds))
+    (call $alarm (local.get $in) (local.get $out) (local.get $events)))
+  (func (export "proc_exit") (param $status i32)
+    (call $host_exit (i32.ne (local.get $status) (i32.const 0))) unreachable)
