@@ -1,4 +1,5 @@
 // Asks for what a plugin does not have, where the event says so: `{"id":"e-1","does":"time"}`. At start it may.
+#define _DEFAULT_SOURCE
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ static const char *configure(void) {
 static tg_result key(const void *of, tg_identity *who) {
   const event *e = of;
   *who = (tg_identity){ e->id, e->id, NULL };
-  if (tg_equal(e->does, "key") && time(NULL) == (time_t)-1) tg_fail("no time");
+  if (tg_equal(e->does, "key") && time(NULL) == (time_t)-1) tg_fail(tg_format("no time"));
   return TG_OK;
 }
 
@@ -28,10 +29,10 @@ static tg_result compute(const void *of, tg_rows *rows, const tg_context *contex
   (void)context;
   struct timespec now = { 0, 0 };
   unsigned char bytes[16];
-  if (tg_equal(e->does, "time") && time(NULL) == (time_t)-1) tg_fail("no time");
-  if (tg_equal(e->does, "monotonic") && clock_gettime(CLOCK_MONOTONIC, &now)) tg_fail("no time");
-  if (tg_equal(e->does, "sleep") && nanosleep(&now, NULL)) tg_fail("no sleep");
-  if (tg_equal(e->does, "random") && getentropy(bytes, sizeof bytes)) tg_fail("no bytes");
+  if (tg_equal(e->does, "time") && time(NULL) == (time_t)-1) tg_fail(tg_format("no time"));
+  if (tg_equal(e->does, "monotonic") && clock_gettime(CLOCK_MONOTONIC, &now)) tg_fail(tg_format("no time"));
+  if (tg_equal(e->does, "sleep") && nanosleep(&now, NULL)) tg_fail(tg_format("no sleep"));
+  if (tg_equal(e->does, "random") && getentropy(bytes, sizeof bytes)) tg_fail(tg_format("no bytes"));
   if (tg_equal(e->does, "exit")) exit(0);
   tg_upsert(rows, "rows", TG_ROW({ "id", tg(e->id) }));
   return TG_OK;
