@@ -14,12 +14,9 @@ mod start_error;
 mod step;
 mod watch;
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 pub use control::{Control, Disobeyed, Order};
@@ -31,6 +28,7 @@ use tokio::{sync::watch as channel, task::JoinHandle};
 
 use crate::{
     config,
+    file_stamp::Seen,
     health::{ConsumerHealth, ConsumerReport, Health},
     key_gate::Acceptance,
     metrics::{Metrics, Reloaded},
@@ -53,7 +51,9 @@ struct Inner {
     acceptances: Arc<Mutex<Vec<Acceptance>>>,
     slots: Mutex<Vec<Slot>>,
     /// What the configuration was read from, or looked for, the last time.
-    files: Mutex<Vec<PathBuf>>,
+    files: Seen,
+    /// The plugins' files that a configuration names which was not taken: another one there may have it pass.
+    refused: Seen,
     /// One at a time.
     reconfiguring: tokio::sync::Mutex<()>,
     control: Control,
@@ -104,11 +104,14 @@ impl App {
         plugins: Arc<PluginLoader>,
         accepted: Vec<Acceptance>,
     ) -> Result<Self, StartError> {
+        let files = Seen::default();
+        files.replace(config.files.clone());
         let inner = Arc::new(Inner {
             plugins,
             acceptances: Arc::new(Mutex::new(accepted)),
             slots: Mutex::default(),
-            files: Mutex::new(config.files.clone()),
+            files,
+            refused: Seen::default(),
             reconfiguring: tokio::sync::Mutex::default(),
             control: Control::default(),
             health: Health::default(),
@@ -231,6 +234,8 @@ impl Inner {
             accepting: Mutex::default(),
             orders: Orders::default(),
             shadow: Arc::default(),
+            ruling: Seen::default(),
+            shading: Seen::default(),
             reloading: tokio::sync::Mutex::default(),
             drain: channel::channel(false).0,
         });

@@ -25,6 +25,7 @@ mod panics;
 pub mod pipeline;
 pub mod plugin;
 pub mod record;
+mod regular_file;
 pub mod seek;
 pub mod source;
 pub mod store;

@@ -8,7 +8,7 @@ use super::{
     accept::Accepting,
     admission::{Admitted, Gate},
     launch::Launch,
-    locked,
+    locked, watch,
 };
 use crate::{
     config,
@@ -42,6 +42,7 @@ impl Launch {
         {
             return Ok(Arc::clone(plugin));
         }
+        self.ruling.reads(watch::files(&settings.plugin));
         let plugin = self.load(settings).await?;
         *compiled = Some((Arc::clone(settings), Arc::clone(&plugin)));
         Ok(plugin)

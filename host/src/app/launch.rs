@@ -23,6 +23,7 @@ use crate::{
     check,
     class::Class,
     config::{self, KafkaCluster},
+    file_stamp::Seen,
     health::{ConsumerHealth, PluginReport},
     key_gate::Acceptance,
     metrics::ConsumerMetrics,
@@ -72,6 +73,10 @@ pub(super) struct Launch {
     pub(super) orders: Orders,
     /// A candidate that looks on.
     pub(super) shadow: Arc<ShadowSlot>,
+    /// The files of the plugin that rules, or was last tried for that.
+    pub(super) ruling: Seen,
+    /// The shadow's.
+    pub(super) shading: Seen,
     /// One reload at a time.
     pub(super) reloading: tokio::sync::Mutex<()>,
     pub(super) drain: watch::Sender<bool>,

@@ -7,8 +7,9 @@ use super::{
     control::Stage,
     launch::Launch,
     reload::{Candidate, Found},
+    watch,
 };
-use crate::{config, health::ReloadReport, identity::ConsumerName, metrics::Reloaded};
+use crate::{config, file_stamp::Files, health::ReloadReport, identity::ConsumerName, metrics::Reloaded};
 
 /// What is to be done to come from one configuration to another.
 #[derive(Debug, Default, PartialEq)]
@@ -104,7 +105,7 @@ impl Inner {
         let new = match crate::panics::blocking(read, |died| died).await {
             Ok((files, new)) => {
                 // What is refused is looked at as well: it is where the mistake will be put right.
-                *super::locked(&self.files) = files;
+                self.files.replace(files);
                 new
             }
             Err(died) => Err(died),
@@ -115,6 +116,7 @@ impl Inner {
     /// Takes another configuration, all or nothing, and says what became of it.
     pub(super) async fn reconfigure(&self, new: Result<config::Config, String>) -> Reloaded {
         let _one = self.reconfiguring.lock().await;
+        self.refused.reads([]);
         let done = match new {
             Ok(new) => {
                 let mut made = Vec::new();
@@ -157,6 +159,9 @@ impl Inner {
         if plan == Plan::default() {
             return Ok(Reloaded::Unchanged);
         }
+        // Before any of them is read. Until all is taken, another of them may be what is missing.
+        let files = Files::of(watch::files_of_all(new));
+        self.refused.replace(files.clone());
         let of = |name: &ConsumerName| launches.iter().find(|launch| launch.settings().name == *name);
         let (mut candidates, mut idle, mut shaded) = (Vec::new(), Vec::new(), Vec::new());
         for settings in &plan.changed {
@@ -182,6 +187,7 @@ impl Inner {
         }
         announce(&candidates).await?;
         // From here on nothing fails.
+        self.refused.reads([]);
         for name in &plan.removed {
             if let Some(launch) = of(name) {
                 tracing::info!(consumer = %name, "is not in the configuration any more: draining it");
@@ -192,6 +198,7 @@ impl Inner {
             let before = before.iter().find(|before| before.name == settings.name);
             if let (Some(launch), Some(before)) = (of(&settings.name), before) {
                 launch.is_to_be(before, settings.clone());
+                launch.ruling.replace(files.only(watch::files(&settings.plugin)));
             }
         }
         for (launch, candidate) in candidates {

@@ -11,10 +11,12 @@ use super::{
     launch::Launch,
     locked,
     orders::{Promotion, Told},
+    watch,
 };
 use crate::{
     class::Class,
     config,
+    file_stamp::Files,
     health::{PluginReport, ReloadReport},
     metrics::Reloaded,
     pipeline::{Consumer, Rules},
@@ -79,7 +81,9 @@ impl Launch {
     /// Looks at the plugin's file again, and takes what it finds if that passes.
     async fn reload(&self) {
         let _one = self.reloading.lock().await;
-        let tried = self.try_rules(&self.settings(), |_| Ok(())).await;
+        let settings = self.settings();
+        self.ruling.reads(watch::files(&settings.plugin));
+        let tried = self.try_rules(&settings, |_| Ok(())).await;
         self.tell(tried);
         // The shadow's file may be another one as well.
         self.shade().await;
@@ -89,6 +93,7 @@ impl Launch {
     async fn promoted(&self, Promotion { plugin, digest }: Promotion) {
         let _one = self.reloading.lock().await;
         let settings = self.settings();
+        let files = Files::of(watch::files(&plugin));
         let with_it = Arc::new(config::Consumer { plugin: plugin.clone(), ..(*settings).clone() });
         let tried = self
             .try_rules(&with_it, |found| match digest {
@@ -101,7 +106,16 @@ impl Launch {
             })
             .await;
         if matches!(tried.result, Reloaded::Taken | Reloaded::Unchanged) {
+            self.ruling.replace(files);
             let mut settings = locked(&self.settings);
+            if settings.plugin != plugin {
+                tracing::warn!(
+                    consumer = %settings.name,
+                    "the shadow was promoted, and its file is what is watched from now on; the configuration says otherwise, and the \
+                     next time that it is read, or a restart, goes back: write path = \"{}\" into [consumer.plugin], with the \
+                     shadow's other keys", plugin.origin
+                );
+            }
             // It looks on no longer; another one that has come meanwhile does.
             let shadow = settings.shadow.clone().filter(|shadow| *shadow != plugin);
             *settings = Arc::new(config::Consumer { plugin, shadow, ..(**settings).clone() });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{launch::Launch, locked, orders::Promotion};
+use super::{launch::Launch, locked, orders::Promotion, watch};
 use crate::{config, pipeline::Shadow};
 
 impl Launch {
@@ -21,7 +21,11 @@ impl Launch {
 
     /// The shadow of these settings; the one that looks on already, where it is made of just that.
     async fn shadow_of(&self, settings: &config::Consumer) -> Option<Arc<Shadow>> {
-        let plugin = settings.shadow.clone()?;
+        let Some(plugin) = settings.shadow.clone() else {
+            self.shading.reads([]);
+            return None;
+        };
+        self.shading.reads(watch::files(&plugin));
         let name = &settings.name;
         let shaded = Arc::new(config::Consumer { plugin, shadow: None, ..settings.clone() });
         let plugin = match self.load(&shaded).await {
@@ -45,8 +49,8 @@ impl Launch {
         }
     }
 
-    /// The shadow's plugin becomes the consumer's, if it passes what every plugin has to pass. Until the file says so,
-    /// too, a restart or another look at the file goes back. `false` where there is no shadow.
+    /// The shadow's plugin becomes the consumer's, if it passes what every plugin has to pass. Until the
+    /// configuration says so, too, a restart goes back, or the next time that it is read. `false` where there is no shadow.
     pub(super) fn promote(&self) -> bool {
         let settings = locked(&self.settings);
         let Some(plugin) = settings.shadow.clone() else { return false };

@@ -3,16 +3,16 @@
 //! needs no service of the operating system's.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Weak,
     time::Duration,
 };
 
-use super::{Inner, locked};
+use super::Inner;
 use crate::{
     config,
-    file_stamp::{Stamp, stamp},
+    file_stamp::{Seen, stamp},
     plugin::distribution::signatures_beside,
 };
 
@@ -23,60 +23,33 @@ const SETTLED: Duration = Duration::from_millis(300);
 /// So often at most.
 const LOOKS: usize = 100;
 
-/// What was seen last of each file.
-#[derive(Default)]
-struct Seen(HashMap<PathBuf, Stamp>);
-
-impl Seen {
-    /// Whether the file is another than last time. Not so at the first look, and not while it is away: who replaces a
-    /// file by two steps has not finished.
-    fn changed(&mut self, path: &Path, now: Stamp) -> bool {
-        match self.0.get(path) {
-            None => {
-                self.0.insert(path.to_owned(), now);
-                false
-            }
-            Some(before) if now.is_none() || *before == now => false,
-            Some(_) => {
-                self.0.insert(path.to_owned(), now);
-                true
-            }
-        }
-    }
-}
-
 /// Until the application is gone.
 pub(super) async fn watch(app: Weak<Inner>) {
-    let mut seen = Seen::default();
     loop {
         let Some(inner) = app.upgrade() else { return };
-        // A mount turns all of its files round at once: the configuration is read when none of them moves any more.
-        let configuration = locked(&inner.files).clone();
+        // A mount turns all of its files round at once: the configuration is read when none of them moves any more. First of
+        // all, since it may say which plugin files are the right ones by now.
+        let mut settled = BTreeSet::new();
         let mut read_again = false;
-        for file in &configuration {
-            if seen.changed(file, stamp(file)) {
-                tracing::info!(file = %file.display(), "a file of the configuration has changed");
-                settle(file, &mut seen).await;
+        for (seen, what) in [
+            (&inner.files, "a file of the configuration has changed"),
+            (&inner.refused, "a plugin's file has changed which a refused configuration names"),
+        ] {
+            for file in changed(seen, &mut settled).await {
+                tracing::info!(file = %file.display(), "{what}");
                 read_again = true;
             }
         }
         if read_again {
             inner.read_again().await;
         }
-        let launches = inner.launches();
-        // Once per file, however many consumers have it.
-        let mut changed = BTreeSet::new();
-        for file in launches.iter().flat_map(|launch| files(&launch.settings())).collect::<BTreeSet<_>>() {
-            if seen.changed(&file, stamp(&file)) {
-                settle(&file, &mut seen).await;
-                changed.insert(file);
-            }
-        }
-        for launch in launches {
-            let settings = launch.settings();
-            for file in files(&settings).intersection(&changed) {
-                tracing::info!(consumer = %settings.name, file = %file.display(), "a plugin's file has changed");
-                launch.orders.look();
+        for launch in inner.launches() {
+            for seen in [&launch.ruling, &launch.shading] {
+                for file in changed(seen, &mut settled).await {
+                    let consumer = &launch.settings().name;
+                    tracing::info!(%consumer, file = %file.display(), "a plugin's file has changed");
+                    launch.orders.look();
+                }
             }
         }
         drop(inner);
@@ -84,32 +57,46 @@ pub(super) async fn watch(app: Weak<Inner>) {
     }
 }
 
-/// The files of a consumer's plugins, and their signatures, which may come later.
-fn files(settings: &config::Consumer) -> BTreeSet<PathBuf> {
-    let plugins = [Some(&settings.plugin), settings.shadow.as_ref()].into_iter().flatten();
-    let of = |plugin: &config::Plugin| {
-        let file = plugin.origin.file().map(Path::to_owned);
-        let signatures = file.as_deref().filter(|_| !plugin.signed_by.is_empty()).map(signatures_beside);
-        [file, signatures]
-    };
-    plugins.flat_map(of).flatten().collect()
+/// Those that have changed, and are no longer written to. Waited for once per file, however many consumers have it.
+async fn changed(seen: &Seen, settled: &mut BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let changed = seen.changed();
+    for file in &changed {
+        if settled.insert(file.clone()) {
+            settle(file).await;
+        }
+    }
+    changed
+}
+
+/// A plugin's file, and its signatures', which may come later.
+pub(super) fn files(plugin: &config::Plugin) -> impl Iterator<Item = PathBuf> {
+    let file = plugin.origin.file().map(Path::to_owned);
+    let signatures = file.as_deref().filter(|_| !plugin.signed_by.is_empty()).map(signatures_beside);
+    file.into_iter().chain(signatures)
+}
+
+/// Those of all plugins and shadows.
+pub(super) fn files_of_all(config: &config::Config) -> impl Iterator<Item = PathBuf> {
+    let plugins = config.consumers.iter().flat_map(|consumer| [Some(&consumer.plugin), consumer.shadow.as_ref()]);
+    plugins.flatten().flat_map(files)
 }
 
 /// Waits until a file is no longer written to, but not for ever: others are watched, too.
-async fn settle(path: &Path, seen: &mut Seen) {
+async fn settle(path: &Path) {
+    let mut before = stamp(path);
     for _ in 0..LOOKS {
         tokio::time::sleep(SETTLED).await;
-        if !seen.changed(path, stamp(path)) {
+        let now = stamp(path);
+        if now == before {
             return;
         }
+        before = now;
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
-
     use super::*;
 
     #[test]
@@ -123,44 +110,10 @@ mod tests {
         };
         let of = |signed: &str| {
             let config = config::parse(&text(signed), Path::new("/x/t.toml"), &|_| None).unwrap().config;
-            files(&config.consumers[0])
+            files_of_all(&config).collect::<Vec<_>>()
         };
-        assert_eq!(of(""), BTreeSet::from(["/x/p.wasm".into()]));
+        assert_eq!(of(""), [Path::new("/x/p.wasm")]);
         let signed = of(", signed_by = [\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"]");
-        assert_eq!(signed, BTreeSet::from(["/x/p.wasm".into(), "/x/p.wasm.sig".into()]));
-    }
-
-    #[test]
-    fn whatever_way_a_file_is_replaced_it_is_seen_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("p.wasm"), "one").unwrap();
-        let mut seen = Seen::default();
-        let mut changed = |path: &Path| seen.changed(path, stamp(path));
-        assert!(!changed(&at("p.wasm")) && !changed(&at("p.wasm")));
-        // An editor's way: another file takes the name.
-        fs::write(at("new"), "two").unwrap();
-        fs::rename(at("new"), at("p.wasm")).unwrap();
-        assert!(changed(&at("p.wasm")) && !changed(&at("p.wasm")));
-        // In place, of the same size.
-        fs::write(at("p.wasm"), "six").unwrap();
-        assert!(changed(&at("p.wasm")) && !changed(&at("p.wasm")));
-        // Away for a moment.
-        fs::remove_file(at("p.wasm")).unwrap();
-        assert!(!changed(&at("p.wasm")));
-        fs::write(at("p.wasm"), "back").unwrap();
-        assert!(changed(&at("p.wasm")));
-
-        // Kubernetes: p -> ..data/p, ..data -> ..1, and ..data is turned to ..2.
-        for version in ["..1", "..2"] {
-            fs::create_dir(at(version)).unwrap();
-            fs::write(at(version).join("mounted.wasm"), version).unwrap();
-        }
-        symlink("..1", at("..data")).unwrap();
-        symlink("..data/mounted.wasm", at("mounted.wasm")).unwrap();
-        assert!(!changed(&at("mounted.wasm")));
-        symlink("..2", at("..data_tmp")).unwrap();
-        fs::rename(at("..data_tmp"), at("..data")).unwrap();
-        assert!(changed(&at("mounted.wasm")) && !changed(&at("mounted.wasm")));
+        assert_eq!(signed, [Path::new("/x/p.wasm"), Path::new("/x/p.wasm.sig")]);
     }
 }

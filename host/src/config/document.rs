@@ -18,6 +18,7 @@ use super::{
     interpolate::{self, Fault},
     secret,
 };
+use crate::{file_stamp::Files, regular_file};
 
 /// Where something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +106,10 @@ struct Found {
 pub(super) struct Reading<'e> {
     lookup: &'e dyn Fn(&str) -> Option<String>,
     files: Vec<SourceFile>,
-    /// Files that were read, or looked for, beside those.
-    others: RefCell<Vec<PathBuf>>,
+    /// Files that were read, or looked for.
+    looked_for: RefCell<Files>,
+    /// Paths start at the root, whatever the name of the file that they stand in.
+    absolute: bool,
     masks: RefCell<Vec<Place>>,
     found: RefCell<Vec<Found>>,
 }
@@ -114,20 +117,33 @@ pub(super) struct Reading<'e> {
 impl<'e> Reading<'e> {
     /// `lookup` answers for environment variables.
     pub(super) fn new(lookup: &'e dyn Fn(&str) -> Option<String>) -> Self {
-        Self { lookup, files: vec![], others: RefCell::default(), masks: RefCell::default(), found: RefCell::default() }
+        Self {
+            lookup,
+            files: vec![],
+            looked_for: RefCell::default(),
+            absolute: false,
+            masks: RefCell::default(),
+            found: RefCell::default(),
+        }
+    }
+
+    /// For who reads it again, by another name of the same file: paths in it must be the same.
+    pub(super) fn make_paths_absolute(&mut self) {
+        self.absolute = true;
     }
 
     /// Reads a file and all that it includes into one table.
     pub(super) fn read(&mut self, path: &Path) -> Table {
-        match std::fs::read_to_string(path) {
+        self.looked_for(path);
+        match regular_file::read_text(path) {
             Ok(text) => self.read_text(path, text),
             Err(error) => {
-                self.looked_for(path);
                 let help = match error.kind() {
                     std::io::ErrorKind::NotFound => {
                         "give the file with --config FILE or TIDEGATE_CONFIG; config/reference.toml shows every key"
                     }
                     std::io::ErrorKind::InvalidData => "save the file as UTF-8",
+                    std::io::ErrorKind::InvalidInput => "give a file: what is read must be there to be read again",
                     _ => "make the file readable for the user that tidegate runs as",
                 };
                 self.found.borrow_mut().push(Found {
@@ -255,27 +271,33 @@ impl<'e> Reading<'e> {
         Value::Broken
     }
 
-    /// Another file that the configuration comes from, or would.
+    /// A file that the configuration comes from, or would. To be called before it is read.
     pub(super) fn looked_for(&self, path: &Path) {
-        self.others.borrow_mut().push(path.to_owned());
+        if let Ok(path) = std::path::absolute(path) {
+            self.looked_for.borrow_mut().add(path);
+        }
     }
 
     /// Every file that was read or looked for, as absolute paths.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        let others = self.others.borrow();
-        let paths = self.files.iter().map(|file| &file.path).chain(others.iter());
-        paths.filter_map(|path| std::path::absolute(path).ok()).collect()
+    pub(super) fn files(&self) -> Files {
+        self.looked_for.borrow().clone()
     }
 
     /// Whether a file was read already.
     pub(super) fn has_read(&self, path: &Path) -> bool {
-        self.files.iter().any(|file| file.path == path)
+        let absolute = |path: &Path| std::path::absolute(path).ok();
+        self.files.iter().any(|file| absolute(&file.path) == absolute(path))
     }
 
     /// A path in the configuration starts at the folder of the file that it stands in.
     pub(super) fn resolve(&self, place: &Place, path: &str) -> PathBuf {
         let folder = self.files[place.file].path.parent().unwrap_or(Path::new(""));
-        folder.join(path)
+        let whole =
+            |folder: &Path| std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        match whole(folder) {
+            Ok(whole) if self.absolute => whole.join(path),
+            _ => folder.join(path),
+        }
     }
 
     /// Keeps a value out of every excerpt, unless it is but the name of the variable that has it.

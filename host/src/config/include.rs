@@ -23,6 +23,7 @@ impl Reading<'_> {
             match &node.value {
                 Value::Text(text) => {
                     let path = self.resolve(&node.place, &text.text);
+                    self.looked_for(&path);
                     if self.has_read(&path) || paths.contains(&path) {
                         let message = format!("\"{}\" is included already", text.text);
                         self.error(
@@ -33,7 +34,6 @@ impl Reading<'_> {
                             Some("include each file once; files cannot include each other in a circle"),
                         );
                     } else if !path.is_file() {
-                        self.looked_for(&path);
                         let message = format!("there is no file {}", path.display());
                         self.error(
                             "include-missing",

@@ -31,7 +31,7 @@ mod tests;
 mod timeouts;
 mod valid;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use diagnostic::{ConfigError, Diagnostic, Excerpt, Severity};
 pub use health::HealthBounds;
@@ -39,6 +39,8 @@ pub use kafka_membership::{REFRESH, REFRESH_MS};
 pub use quantity::{duration as parse_duration, show_duration};
 pub use timeouts::Timeouts;
 pub use valid::*;
+
+pub use crate::file_stamp::Files;
 
 /// A configuration with what should be looked at, though it runs.
 #[derive(Clone, Debug)]
@@ -67,15 +69,16 @@ pub fn load_with_warnings(path: &Path) -> Result<Loaded, ConfigError> {
 
 /// As [`load_with_warnings`], with every file that was read or looked for, whatever came of it: a mistake is put right in
 /// one of them.
-pub fn load_with_files(path: &Path) -> (Vec<PathBuf>, Result<Loaded, ConfigError>) {
+pub fn load_with_files(path: &Path) -> (Files, Result<Loaded, ConfigError>) {
     let environment = |name: &str| std::env::var(name).ok();
     let mut reading = document::Reading::new(&environment);
+    reading.make_paths_absolute();
     let table = reading.read(path);
     let read = root::read(&reading, &table);
     let mut files = reading.files();
     let loaded = read.map(|mut loaded| {
         loaded.config.file = std::path::absolute(path).ok();
-        files.append(&mut loaded.config.files);
+        files.add_all(&loaded.config.files);
         loaded.config.files.clone_from(&files);
         loaded
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Config, ConfigError, Loaded, Log, Plugins, Severity, consumer, cross, database,
+    Config, ConfigError, Files, Loaded, Log, Plugins, Severity, consumer, cross, database,
     document::{Place, Reading, Table, Value},
     health, http, kafka, linked, schema,
     section::Section,
@@ -31,7 +31,7 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
     let (bounds, dead_after) = health::read(&root);
     let mut config = Config {
         file: None,
-        files: vec![],
+        files: Files::default(),
         linked: BTreeMap::new(),
         databases: databases.iter().map(|(name, placed)| (name.clone(), placed.database.clone())).collect(),
         kafka: named(&root, "kafka", kafka::read),
@@ -66,8 +66,8 @@ fn validate(reading: &Reading<'_>, table: &Table, place: &Place) -> Config {
         }
     }
     config.consumers = consumers.into_iter().map(|placed| placed.consumer).collect();
+    config.files = Files::of(linked::named(&config).into_keys());
     config.linked = linked::read(&config);
-    config.files.extend(config.linked.keys().cloned());
     config
 }
 

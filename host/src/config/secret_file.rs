@@ -6,7 +6,7 @@ use super::section::{Placed, Section};
 pub(super) fn read(section: &Section<'_>, key: &str, file: &Placed) -> Option<String> {
     let path = section.reading.resolve(&file.place, &file.value);
     section.reading.looked_for(&path);
-    let (message, help) = match std::fs::read_to_string(&path) {
+    let (message, help) = match crate::regular_file::read_text(&path) {
         Ok(text) if text.trim().is_empty() => (format!("{} is empty", path.display()), "put the secret into it"),
         Ok(text) => return Some(text.trim_end_matches(['\n', '\r']).to_owned()),
         Err(error) => (

@@ -131,7 +131,7 @@ fn every_file_is_known_that_was_read_or_looked_for() {
     let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
     let known = || {
         let (files, read) = super::load_with_files(&at("tidegate.toml"));
-        let names = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
+        let names = files.paths().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
         (names.collect::<BTreeSet<_>>(), read)
     };
     let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
@@ -158,7 +158,7 @@ fn every_file_is_known_that_was_read_or_looked_for() {
     let (files, read) = known();
     let config = read.unwrap().config;
     assert_eq!(files, named(&["tidegate.toml", "second.toml", "token", "url", "ca.pem", "client.key"]));
-    assert_eq!(config.files.iter().collect::<BTreeSet<_>>().len(), files.len());
+    assert_eq!(config.files.paths().count(), files.len());
     let linked = &config.linked[&authority];
     assert!(linked.key == "[kafka.main] ssl.ca.location" && linked.sha256.is_some());
     assert_eq!(config.linked[&key].sha256, None);
@@ -168,6 +168,37 @@ fn every_file_is_known_that_was_read_or_looked_for() {
     write("second.toml", "[kafka.other");
     let (files, read) = known();
     assert!(read.is_err() && files.contains("second.toml") && files.contains("tidegate.toml"));
+}
+
+/// Else the first reading again, which has the absolute name, finds everything changed.
+#[test]
+fn whatever_the_file_is_called_by_its_paths_are_the_same() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let text =
+        with("url = \"postgres://tidegate@localhost/shop\"", "url = \"sqlite://shop.db\"").replace("lanes = 2", "");
+    std::fs::write(folder.path().join("tidegate.toml"), text).unwrap();
+    let relative = Path::new(folder.path().file_name().unwrap()).join("tidegate.toml");
+    let first = super::load(&relative).unwrap();
+    let file = first.file.clone().unwrap();
+    assert!(file.is_absolute());
+    let again = super::load(&file).unwrap();
+    assert_eq!((first.consumers, first.databases), (again.consumers, again.databases));
+    assert_eq!(first.files, again.files);
+}
+
+/// Whoever reads a file again must not wait for ever, holding up all others.
+#[test]
+fn what_never_begins_or_ends_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, fifo) = (folder.path().join("tidegate.toml"), folder.path().join("fifo"));
+    crate::regular_file::tests::fifo(&fifo);
+    let said = |path: &Path| super::load(path).unwrap_err().to_string();
+    assert!(said(&fifo).contains("it is a FIFO"), "{}", said(&fifo));
+    std::fs::write(&config, with("url = \"postgres://tidegate@localhost/shop\"", "url_file = \"fifo\"")).unwrap();
+    assert!(said(&config).contains("fifo: it is a FIFO"), "{}", said(&config));
+    let zero = with("url = \"postgres://tidegate@localhost/shop\"", "url_file = \"/dev/zero\"");
+    std::fs::write(&config, zero).unwrap();
+    assert!(said(&config).contains("/dev/zero: it is a device"), "{}", said(&config));
 }
 
 #[test]

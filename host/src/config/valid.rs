@@ -38,7 +38,7 @@ pub struct Config {
     /// The file that it came from, as an absolute path; `None` = it was made otherwise.
     pub file: Option<PathBuf>,
     /// Every file that was read for it, or looked for: itself, those that it includes, and those of secrets.
-    pub files: Vec<PathBuf>,
+    pub files: super::Files,
     /// Files that the Kafka client reads at a start, and that are not part of it: certificates and keys.
     pub linked: BTreeMap<PathBuf, Linked>,
     /// `[database.NAME]`.

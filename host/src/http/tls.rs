@@ -19,6 +19,7 @@ use rustls::{
 use crate::{
     config::Tls,
     file_stamp::{Stamp, stamp},
+    regular_file,
 };
 
 /// How often the files are looked at.
@@ -56,13 +57,14 @@ fn of(path: &Path, error: &dyn fmt::Display) -> String {
 }
 
 fn read(tls: &Tls) -> Result<CertifiedKey, String> {
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(&tls.cert_file)
-        .and_then(Iterator::collect)
+    let text = |path: &Path| regular_file::read(path, regular_file::TEXT_LIMIT).map_err(|error| of(path, &error));
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text(&tls.cert_file)?)
+        .collect::<Result<_, _>>()
         .map_err(|error| of(&tls.cert_file, &error))?;
     if certificates.is_empty() {
         return Err(of(&tls.cert_file, &"there is no certificate in it (PEM, -----BEGIN CERTIFICATE-----)"));
     }
-    let key = PrivateKeyDer::from_pem_file(&tls.key_file).map_err(|error| of(&tls.key_file, &error))?;
+    let key = PrivateKeyDer::from_pem_slice(&text(&tls.key_file)?).map_err(|error| of(&tls.key_file, &error))?;
     CertifiedKey::from_der(certificates, key, &default_provider()).map_err(|error| of(&tls.cert_file, &error))
 }
 

@@ -114,7 +114,7 @@ impl<D: Sql> Scene<D> {
     pub(crate) fn config(&self, consumers: &[Wanted]) -> Config {
         Config {
             file: None,
-            files: vec![],
+            files: config::Files::default(),
             linked: BTreeMap::new(),
             databases: BTreeMap::from([("main".to_owned(), self.store())]),
             kafka: BTreeMap::from([("main".to_owned(), KafkaCluster { properties: self.properties.clone() })]),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Answer, Case, parse, render_answer};
-use crate::atomic_file;
+use crate::{atomic_file, regular_file};
 
 /// Why a folder's cases cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub fn read_folder(folder: &Path) -> Result<Vec<(PathBuf, Case)>, CasesError> {
 
 fn read(path: &Path) -> Result<Case, CasesError> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let text = fs::read_to_string(path).map_err(|source| CasesError::Io { path: path.to_owned(), source })?;
+    let text = regular_file::read_text(path).map_err(|source| CasesError::Io { path: path.to_owned(), source })?;
     parse(&name, &text).map_err(|message| CasesError::Bad { path: path.to_owned(), message })
 }
 
@@ -66,7 +66,7 @@ pub fn beside(plugin: &Path) -> Option<PathBuf> {
 /// Where the file cannot be read or written.
 pub fn update(path: &Path, answer: &Answer) -> Result<(), CasesError> {
     let failed = |source| CasesError::Io { path: path.to_owned(), source };
-    let text = fs::read_to_string(path).map_err(failed)?;
+    let text = regular_file::read_text(path).map_err(failed)?;
     let text = with_answer(&text, answer).map_err(|message| CasesError::Bad { path: path.to_owned(), message })?;
     // Whole or not at all: somebody may be reading the folder.
     atomic_file::write(path, text.as_bytes()).map_err(failed)

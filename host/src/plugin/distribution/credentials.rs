@@ -1,6 +1,6 @@
 //! How registries know this host: the credentials that `docker login` and Kubernetes write, `config.json`.
 
-use std::{collections::BTreeMap, env, fs, io, path::PathBuf};
+use std::{collections::BTreeMap, env, io, path::PathBuf};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use oci_client::secrets::RegistryAuth;
@@ -49,7 +49,7 @@ impl Login {
             return Self::none("neither DOCKER_CONFIG nor HOME says where to look for one".to_owned());
         };
         let place = file.display();
-        match fs::read_to_string(&file) {
+        match crate::regular_file::read_text(&file) {
             Ok(text) => match in_config(&text, host) {
                 Ok((user, password)) => {
                     Self { about: format!("{user:?} in {place}"), auth: RegistryAuth::Basic(user, password) }

@@ -16,7 +16,7 @@ mod signature;
 mod trust;
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -30,7 +30,10 @@ use sha2::{Digest, Sha256};
 pub use signature::{KeyError, PrivateKey, PublicKey, Signatures, signatures_beside};
 
 use super::{FILE_LIMIT, PluginError};
-use crate::config::{self, Config};
+use crate::{
+    config::{self, Config},
+    regular_file,
+};
 
 /// A plugin's content, read once: it is what the configuration asks for, and signed by whom it must be.
 pub(super) struct Artifact {
@@ -150,12 +153,10 @@ impl Distribution {
 /// # Errors
 /// Why it cannot be read.
 pub(super) fn read_file(path: &Path) -> Result<Artifact, String> {
-    let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > FILE_LIMIT {
-        return Err(format!("has {size} bytes; the most is {FILE_LIMIT}"));
-    }
-    let content = fs::read(path).map_err(unreadable)?;
+    let content = regular_file::read(path, FILE_LIMIT).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => error.to_string(),
+        _ => format!("cannot be read: {error}"),
+    })?;
     let digest = Sha256::digest(&content).into();
     Ok(Artifact { content, digest })
 }

@@ -16,7 +16,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 
 use super::shown;
-use crate::atomic_file;
+use crate::{atomic_file, regular_file};
 
 /// What a file's signatures are called, behind its own name.
 const SIGNATURE_SUFFIX: &str = ".sig";
@@ -114,7 +114,7 @@ impl Signatures {
     /// Where it cannot be read.
     pub fn beside(file: &Path) -> Result<Self, String> {
         let path = signatures_beside(file);
-        match fs::read_to_string(&path) {
+        match regular_file::read_text(&path) {
             Ok(text) => {
                 Self::parse(&text).map_err(|line| format!("{} is no signature file: line {line}", path.display()))
             }

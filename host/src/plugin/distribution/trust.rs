@@ -1,14 +1,17 @@
 //! Whose certificates a registry may have.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use oci_client::client::{Certificate, CertificateEncoding};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
+use crate::regular_file;
+
 /// The certificates in a PEM file.
 pub(super) fn authorities(file: &Path) -> Result<Vec<Certificate>, String> {
     let broken = |why: &str| format!("[plugins] registry_ca_file: {} {why}", file.display());
-    let pem = fs::read(file).map_err(|error| broken(&format!("cannot be read: {error}")))?;
+    let pem = regular_file::read(file, regular_file::TEXT_LIMIT)
+        .map_err(|error| broken(&format!("cannot be read: {error}")))?;
     let certificate = |der: CertificateDer<'_>| Certificate { encoding: CertificateEncoding::Der, data: der.to_vec() };
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).map(|der| der.map(certificate)).collect();
     match found {
@@ -39,6 +42,8 @@ pub(super) fn is_of_an_unknown_authority(error: &(dyn std::error::Error + 'stati
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test's panic is its failure")]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

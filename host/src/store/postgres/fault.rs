@@ -26,10 +26,8 @@ pub(super) fn store_error(statement: Statement, context: &str, error: sqlx::Erro
                     message.push_str(&format!(", constraint {constraint} of {table}"));
                 }
                 let lost = matches!(severity, PgSeverity::Fatal | PgSeverity::Panic);
-                StoreError {
-                    sqlstate: Some(error.code().to_owned()),
-                    ..failed(sqlstate::class(error.code()), lost, message)
-                }
+                let class = class(statement, error.code());
+                StoreError { sqlstate: Some(error.code().to_owned()), ..failed(class, lost, message) }
             }
             None => failed(Class::Fatal, true, database.to_string()),
         },
@@ -46,9 +44,24 @@ pub(super) fn store_error(statement: Statement, context: &str, error: sqlx::Erro
     }
 }
 
+/// object_not_in_prerequisite_state. While connecting: the database takes nobody in just now, since it is being moved,
+/// restored or upgraded.
+const NOT_ACCEPTING: &str = "55000";
+
+fn class(statement: Statement, code: &str) -> Class {
+    if statement == Statement::Connect && code == NOT_ACCEPTING { Class::Transient } else { sqlstate::class(code) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_database_that_takes_nobody_in_is_asked_again() {
+        assert_eq!(class(Statement::Connect, "55000"), Class::Transient);
+        assert_eq!(class(Statement::Write, "55000"), Class::Fatal, "what a trigger or a view says");
+        assert_eq!(class(Statement::Connect, "3D000"), Class::Fatal);
+    }
 
     #[test]
     fn a_server_that_hangs_up_at_once_is_asked_again() {
