@@ -263,7 +263,8 @@ async fn a_configuration_that_comes_before_its_plugin_is_taken_with_it() {
     until_configured(&app, "taken", "").await;
     // The file, then the pin.
     write(&pinned("q.wasm", "three"));
-    until_configured(&app, "taken", "").await;
+    let taken = async || app.metrics().text().contains("tidegate_config_reloads_total{result=\"taken\"} 3");
+    wait::until("the pin is taken", taken, |taken| *taken).await;
     let before = last(&app, "c").0;
     replace(&at("q.wasm"), b"four");
     wait::until("it is refused", async || last(&app, "c"), |now| now.0 > before && now.1 == "refused").await;
