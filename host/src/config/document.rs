@@ -85,6 +85,8 @@ pub(super) struct Entry {
 /// A file that was read.
 struct SourceFile {
     path: PathBuf,
+    /// Without links.
+    real: Option<PathBuf>,
     text: String,
 }
 
@@ -164,7 +166,8 @@ impl<'e> Reading<'e> {
     /// As [`Self::read`], with the text given; `path` names it and is where its relative paths start.
     pub(super) fn read_text(&mut self, path: &Path, text: String) -> Table {
         let file = self.files.len();
-        self.files.push(SourceFile { path: path.to_owned(), text: text.clone() });
+        let real = std::fs::canonicalize(path).ok();
+        self.files.push(SourceFile { path: path.to_owned(), real, text: text.clone() });
         let (table, errors) = DeTable::parse_recoverable(&text);
         if !errors.is_empty() {
             // What follows the first syntax error is guesswork.
@@ -283,10 +286,10 @@ impl<'e> Reading<'e> {
         self.looked_for.borrow().clone()
     }
 
-    /// Whether a file was read already.
+    /// Whether a file was read already, by whatever name.
     pub(super) fn has_read(&self, path: &Path) -> bool {
-        let absolute = |path: &Path| std::path::absolute(path).ok();
-        self.files.iter().any(|file| absolute(&file.path) == absolute(path))
+        let real = std::fs::canonicalize(path).ok();
+        self.files.iter().any(|file| file.path == path || (file.real.is_some() && file.real == real))
     }
 
     /// A path in the configuration starts at the folder of the file that it stands in.

@@ -225,4 +225,8 @@ fn files_include_files() {
     let text = super::load(&folder.path().join("tidegate.toml")).unwrap_err().to_string();
     assert!(text.contains("there is no file") && text.contains("more/second.toml:1:"), "{text}");
     assert!(text.contains("[database.main] is defined twice; first at"), "{text}");
+    assert!(
+        text.matches("is included already").count() == 1 && text.matches("is defined twice").count() == 1,
+        "{text}"
+    );
 }
