@@ -271,12 +271,7 @@ impl HostProcess {
         )
         .await;
         self.ended = ended;
-        assert!(
-            ready,
-            "host {} (pid {pid}) ended with {ended:?} instead of becoming ready:\n{}",
-            self.name,
-            self.log()
-        );
+        assert!(ready, "host {} (pid {pid}) ended with {ended:?} instead of becoming ready", self.name);
     }
 
     /// Waits until `/readyz` says no, for a reason with these words in it.

@@ -2,7 +2,7 @@
 //!
 //! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics
 //! without it, `aside` asks what must not wait behind a fetch, `closing` lets go of clients, `context` answers rebalances,
-//! `settle` finds out where partitions begin, `sharing` whether everybody got a share (of whom `listed` tells), `commits` decides what to commit when, `topic_ids` tells a topic from its
+//! `settle` finds out where partitions begin, `sharing` whether everybody got a share, `commits` decides what to commit when, `topic_ids` tells a topic from its
 //! successor of the same name, `missing` when it is gone, `gone` who waits for it, `properties` pins what safety needs.
 
 mod aside;
@@ -14,7 +14,6 @@ mod ends;
 mod glance;
 mod gone;
 mod learnt;
-mod listed;
 mod missing;
 mod outside;
 mod properties;
@@ -179,7 +178,7 @@ impl KafkaSource {
     /// `None` also where it cannot be known.
     fn wrong_share(&self) -> Option<Wrong> {
         let me = raw::member_id(&self.consumer)?;
-        let group = listed::group(&self.aside, &self.group, PATIENCE).filter(|group| group.stable)?;
+        let group = raw_group::group(&self.aside, &self.group, PATIENCE).ok().filter(|group| group.stable)?;
         let mut names = Vec::new();
         for topic in &self.topics {
             // One that is not there has no partitions to be shared out.
