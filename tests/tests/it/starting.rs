@@ -11,7 +11,6 @@ use tidegate_tests::{
     kafka, postgres,
     services::{Folder, Kafka},
     wait,
-    workload::Workload,
 };
 
 use crate::{
@@ -26,10 +25,12 @@ const PARTITIONS: i32 = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     JustBefore,
+    WithTheRemoval,
     WhileItIsGone,
     /// It is away so long that whoever reads it gives it up.
     WhileItIsGivenUp,
     WithTheNewOne,
+    JustAfter,
 }
 
 /// What a host says is wrong: about what, in which words.
@@ -60,6 +61,9 @@ async fn starts_amid_a_removal(when: When) {
 
     let mut other = (when == When::JustBefore).then(|| scene.start(&wanted));
     scene.broker.delete(&scene.topic).await;
+    if when == When::WithTheRemoval {
+        other = Some(scene.start(&wanted));
+    }
     wait::until_true("the topic is gone", async || scene.broker.partitions(&scene.topic) == 0).await;
     if matches!(when, When::WhileItIsGone | When::WhileItIsGivenUp) {
         let waits = other.insert(scene.start(&wanted));
@@ -108,49 +112,12 @@ macro_rules! starts_amid_a_removal {
 
 starts_amid_a_removal!(
     just_before: JustBefore,
+    with_the_removal: WithTheRemoval,
     while_it_is_gone: WhileItIsGone,
     while_it_is_given_up: WhileItIsGivenUp,
     with_the_new_one: WithTheNewOne,
+    just_after: JustAfter,
 );
-
-/// Joining just when there is nothing to share out leaves a member with nothing, and it would stay so: see
-/// `source/kafka/sharing.rs`. Whether it comes to that here is a matter of milliseconds; what must be true is always true.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_wakes_up_amid_a_topic_s_removal_gets_its_share_and_says_so() {
-    let payments = Payments::new(kafka(), postgres().await, PARTITIONS).await;
-    payments.publish(&Workload { messages: 200, seed: 31 }.events());
-    let mut hosts: Vec<_> = ["one", "other"].iter().map(|name| HostProcess::start(name, &payments.setup())).collect();
-    for host in &mut hosts {
-        host.ready().await;
-    }
-    payments.until_consumed().await;
-    let sleeper = HostProcess::start("sleeper", &payments.setup());
-    wait::until_true("it is on its way in", async || sleeper.log().contains("waiting for group")).await;
-    sleeper.freeze();
-    // Until the group has missed it, if it was a member already.
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    sleeper.thaw();
-    tokio::time::sleep(Duration::from_millis(60)).await;
-    payments.broker.delete(&payments.topic).await;
-    wait::until_true("the topic is gone", async || payments.broker.partitions(&payments.topic) == 0).await;
-    let make = async || payments.broker.try_create(&payments.topic, PARTITIONS, &[]).await.is_ok();
-    wait::until_true("the topic is made again", make).await;
-    hosts.push(sleeper);
-
-    let says = async || {
-        let mut said = Vec::new();
-        for host in &hosts {
-            said.push(host.get("/readyz").await.map(|answer| answer.body).unwrap_or_default());
-        }
-        said
-    };
-    let named = |said: &Vec<String>| said.iter().all(|text| text.contains("--topic-recreated --execute"));
-    wait::until("all three name the way out", says, named).await;
-    for host in &mut hosts {
-        host.terminate();
-        assert_eq!(host.wait().code(), Some(0), "{}", host.log());
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_comes_late_is_no_reason_for_whoever_gets_none_of_it() {

@@ -4,10 +4,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -54,8 +51,6 @@ pub(super) struct Context {
     word: Mutex<()>,
     pub(super) learnt: Mutex<Learnt>,
     broken: Mutex<Option<String>>,
-    /// The group is to be left and joined.
-    anew: AtomicBool,
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -110,7 +105,6 @@ impl Context {
             word: Mutex::default(),
             learnt: Mutex::default(),
             broken: Mutex::default(),
-            anew: AtomicBool::new(false),
         }
     }
 
@@ -164,16 +158,6 @@ impl Context {
             self.starts.notice(Notice::Stopped(name.clone(), reason));
         }
         says
-    }
-
-    /// Has the poll thread leave the group and join it.
-    pub(super) fn join_anew(&self) {
-        self.anew.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it shall, once.
-    pub(super) fn is_to_join_anew(&self) -> bool {
-        self.anew.swap(false, Ordering::Relaxed)
     }
 
     /// This one is stopped because its topic is gone. `held` = the client has it.

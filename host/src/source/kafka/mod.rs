@@ -2,7 +2,7 @@
 //!
 //! `raw`, `raw_admin` and `raw_group` speak C, `outside` looks at a group without joining it, `glance` reads topics
 //! without it, `aside` asks what must not wait behind a fetch, `closing` lets go of clients, `context` answers rebalances,
-//! `settle` finds out where partitions begin, `sharing` whether everybody got a share, `commits` decides what to commit when, `topic_ids` tells a topic from its
+//! `settle` finds out where partitions begin, `commits` decides what to commit when, `topic_ids` tells a topic from its
 //! successor of the same name, `missing` when it is gone, `gone` who waits for it, `properties` pins what safety needs.
 
 mod aside;
@@ -21,7 +21,6 @@ mod raw;
 mod raw_admin;
 mod raw_group;
 mod settle;
-mod sharing;
 mod topic_ids;
 mod waiting;
 
@@ -49,7 +48,6 @@ use self::{
     context::{Context, list_of, notice, unknown_topic},
     ends::Ends,
     raw::{LaneQueue, Reading},
-    sharing::{Sharing, Wrong, wrong},
     topic_ids::{PATIENCE, Standing, TopicIds},
 };
 use super::{Fetched, LogEnds, Notice, PartitionName, Piece, Positions, Source, SourceError, StartPoints, StopReason};
@@ -71,8 +69,6 @@ const CONFIRM: &str = "confirm the topics' ids";
 const LEAVING: Duration = Duration::from_secs(5);
 /// How long a log that a partition has lost its place in is asked for what it holds.
 const LEARN: Duration = Duration::from_secs(10);
-/// How often it is looked whether the group has given everybody a share.
-const SHARING: Duration = Duration::from_secs(5);
 /// How long one look at the logs' ends may take; what was not reached comes next time.
 const LOOK: Duration = Duration::from_millis(300);
 
@@ -87,8 +83,6 @@ pub struct KafkaSource {
     consumer: Closing<Arc<BaseConsumer<Context>>>,
     aside: Closing<BaseConsumer<aside::Silent>>,
     topics: Vec<Arc<str>>,
-    group: String,
-    sharing: Mutex<(Sharing, Option<Instant>)>,
     looked_at: Mutex<usize>,
     /// By lane: when all its positions were last compared.
     compared: Vec<Mutex<Instant>>,
@@ -123,8 +117,7 @@ impl KafkaSource {
         let _ = consumer.context().lanes.set(Arc::downgrade(&lanes));
         let compared = lanes.iter().map(|_| Mutex::new(Instant::now())).collect();
         let (lanes, consumer, aside) = (Closing::new(lanes), Closing::new(consumer), Closing::new(aside));
-        let (group, sharing) = (options.group.clone(), Mutex::default());
-        Ok(Self { lanes, consumer, aside, topics, group, sharing, looked_at: Mutex::new(0), compared })
+        Ok(Self { lanes, consumer, aside, topics, looked_at: Mutex::new(0), compared })
     }
 
     fn context(&self) -> &Context {
@@ -137,55 +130,14 @@ impl KafkaSource {
             Ok(ids) => {
                 // Set once, by the poll thread.
                 let _ = self.context().ids.set(ids);
-                self.subscribe()
+                let topics: Vec<&str> = self.topics.iter().map(AsRef::as_ref).collect();
+                self.consumer.subscribe(&topics).map_err(|error| fatal("subscribe to the topics", error))
             }
             Err(error) => {
                 self.context().starts.notice(Notice::Away(error.to_string()));
                 Ok(())
             }
         }
-    }
-
-    fn subscribe(&self) -> Result<(), SourceError> {
-        let topics: Vec<&str> = self.topics.iter().map(AsRef::as_ref).collect();
-        self.consumer.subscribe(&topics).map_err(|error| fatal("subscribe to the topics", error))
-    }
-
-    /// Looks now and then whether the group has given everybody a share; where it has not, and it is this member's to mend,
-    /// has it leave and join at the next poll.
-    fn look_at_sharing(&self) {
-        let mut sharing = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sharing, asked) = &mut *sharing;
-        let (now, ids) = (Instant::now(), self.context().ids.get());
-        if asked.is_some_and(|asked| now.saturating_duration_since(asked) < SHARING) || ids.is_none_or(TopicIds::made) {
-            return;
-        }
-        *asked = Some(now);
-        let wrong = self.wrong_share();
-        if sharing.is_due(now, wrong.is_some()) {
-            let what = match wrong {
-                Some(Wrong::Unowned(names)) => {
-                    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-                    format!("the group has given {} to nobody", names.join(", "))
-                }
-                _ => "the group has given this member nothing, and others several partitions".to_owned(),
-            };
-            self.context().starts.notice(Notice::Client(format!("{what}: leaving and joining, for another share")));
-            self.context().join_anew();
-        }
-    }
-
-    /// `None` also where it cannot be known.
-    fn wrong_share(&self) -> Option<Wrong> {
-        let me = raw::member_id(&self.consumer)?;
-        let group = raw_group::group(&self.aside, &self.group, PATIENCE).ok().filter(|group| group.stable)?;
-        let mut names = Vec::new();
-        for topic in &self.topics {
-            // One that is not there has no partitions to be shared out.
-            let count = Ends(&*self.aside, Budget::new(PATIENCE)).partitions(topic).unwrap_or(0);
-            names.extend((0..count).map(|partition| PartitionName { topic: Arc::clone(topic), partition }));
-        }
-        wrong(&me, &group.members, &names)
     }
 
     fn send_commits(&self) {
@@ -363,11 +315,6 @@ impl Source for KafkaSource {
             },
         }
         self.send_commits();
-        if self.context().is_to_join_anew() {
-            // What it has is revoked first, as in every rebalance.
-            self.consumer.unsubscribe();
-            self.subscribe()?;
-        }
         self.context().look_for_membership(&self.consumer);
         self.context().serve_waiting(&self.consumer);
         self.context().broken().map_or(Ok(()), |why| Err(fatal("serve the group", why)))
@@ -401,7 +348,6 @@ impl Source for KafkaSource {
             }
             Err(error) => starts.notice(Notice::Away(error.to_string())),
         }
-        self.look_at_sharing();
         let mut ends = HashMap::new();
         if assigned.is_empty() {
             return ends;

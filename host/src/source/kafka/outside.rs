@@ -134,8 +134,7 @@ impl Outside {
         if is_embedded(self.cluster_id()) {
             return Ok(Vec::new());
         }
-        raw_group::group(&self.consumer, &self.group, PATIENCE)
-            .map(|group| group.members)
+        raw_group::members(&self.consumer, &self.group, PATIENCE)
             .map_err(|error| self.failed("ask for the members of", &error))
     }
 

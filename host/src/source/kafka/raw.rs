@@ -374,21 +374,6 @@ pub(super) fn commit_within<C: ConsumerContext>(
     if error == code::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(KafkaError::ConsumerCommit(error.into())) }
 }
 
-/// Under which id the group knows this client; `None` = it is no member just now. Asks the client, not the broker.
-pub(super) fn member_id<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> Option<String> {
-    // SAFETY: the client is alive; the answer is this call's own, and destroyed here.
-    unsafe {
-        let group = rd::rd_kafka_consumer_group_metadata(consumer.client().native_ptr());
-        if group.is_null() {
-            return None;
-        }
-        let id = rd::rd_kafka_consumer_group_metadata_member_id(group);
-        let id = (!id.is_null()).then(|| CStr::from_ptr(id).to_string_lossy().into_owned());
-        rd::rd_kafka_consumer_group_metadata_destroy(group);
-        id.filter(|id| !id.is_empty())
-    }
-}
-
 /// Whether the group has taken this client in. Its callbacks tell it too, but under the newer protocol not a member that
 /// gets no partition. Asks the client, not the broker.
 pub(super) fn is_member<C: ConsumerContext>(consumer: &BaseConsumer<C>) -> bool {

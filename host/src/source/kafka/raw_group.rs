@@ -1,21 +1,14 @@
 //! Who is in a group: the client's DescribeConsumerGroups, which answers for both group protocols, has no safe wrapper.
 #![allow(unsafe_code, reason = "see the module")]
 
-use std::{
-    ffi::{CStr, CString},
-    slice,
-    time::Duration,
-};
+use std::{ffi::CString, time::Duration};
 
 use rdkafka::{
     bindings as rd,
     consumer::{BaseConsumer, ConsumerContext},
 };
 
-use super::{
-    super::PartitionName,
-    raw_admin::{ask, words},
-};
+use super::raw_admin::{ask, words};
 
 /// A member of a group, as the broker knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,29 +19,17 @@ pub struct Member {
     pub client: String,
     /// Where it connects from.
     pub host: String,
-    /// Whether it is a static one (`group.instance.id`).
-    pub is_static: bool,
-    /// What the group has given it.
-    pub partitions: Vec<PartitionName>,
 }
 
-/// A group, as the broker knows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
-    /// Its members have what they were given; nothing is being shared out.
-    pub(super) stable: bool,
-    pub(super) members: Vec<Member>,
-}
-
-/// A group; empty where there is no such group. Waits for the answer up to `timeout`.
+/// The members of a group; none where there is no such group. Waits for the answer up to `timeout`.
 ///
 /// # Errors
 /// The broker's or the client's words, where there is no answer.
-pub(super) fn group<C: ConsumerContext>(
+pub(super) fn members<C: ConsumerContext>(
     consumer: &BaseConsumer<C>,
     group: &str,
     timeout: Duration,
-) -> Result<Group, String> {
+) -> Result<Vec<Member>, String> {
     let name = CString::new(group).map_err(|_| "the group's name has a NUL in it".to_owned())?;
     let mut names = [name.as_ptr()];
     let operation = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
@@ -63,9 +44,9 @@ pub(super) fn group<C: ConsumerContext>(
 
 /// # Safety
 /// `event` is a DescribeConsumerGroups result without an error, not destroyed.
-unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Group, String> {
+unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<Member>, String> {
     use rd::rd_kafka_resp_err_t as code;
-    let mut found = Group::default();
+    let mut members = Vec::new();
     // SAFETY: the caller's promise; all that is pointed to is owned by the event and copied out.
     unsafe {
         let mut count = 0;
@@ -80,42 +61,15 @@ unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Group, String> {
                 code::RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND => continue,
                 _ => return Err(words(rd::rd_kafka_error_string(error))),
             }
-            let state = rd::rd_kafka_ConsumerGroupDescription_state(group);
-            found.stable = state == rd::rd_kafka_consumer_group_state_t::RD_KAFKA_CONSUMER_GROUP_STATE_STABLE;
             for index in 0..rd::rd_kafka_ConsumerGroupDescription_member_count(group) {
                 let member = rd::rd_kafka_ConsumerGroupDescription_member(group, index);
-                found.members.push(Member {
+                members.push(Member {
                     id: words(rd::rd_kafka_MemberDescription_consumer_id(member)),
                     client: words(rd::rd_kafka_MemberDescription_client_id(member)),
                     host: words(rd::rd_kafka_MemberDescription_host(member)),
-                    is_static: !rd::rd_kafka_MemberDescription_group_instance_id(member).is_null(),
-                    partitions: partitions(member),
                 });
             }
         }
     }
-    Ok(found)
-}
-
-/// # Safety
-/// `member` is one of an event that is not destroyed.
-unsafe fn partitions(member: *const rd::rd_kafka_MemberDescription_t) -> Vec<PartitionName> {
-    // SAFETY: the caller's promise; assignment and list are the event's, the elements as many as the list says, the topics
-    // C strings, and all of it is copied.
-    unsafe {
-        let assignment = rd::rd_kafka_MemberDescription_assignment(member);
-        if assignment.is_null() {
-            return Vec::new();
-        }
-        let list = rd::rd_kafka_MemberAssignment_partitions(assignment);
-        if list.is_null() || (*list).elems.is_null() {
-            return Vec::new();
-        }
-        let elements = slice::from_raw_parts((*list).elems, usize::try_from((*list).cnt).unwrap_or(0));
-        let name = |element: &rd::rd_kafka_topic_partition_t| PartitionName {
-            topic: CStr::from_ptr(element.topic).to_string_lossy().as_ref().into(),
-            partition: element.partition,
-        };
-        elements.iter().map(name).collect()
-    }
+    Ok(members)
 }

@@ -77,11 +77,6 @@ impl TopicIds {
         Ok(Self { cluster_id, asked, missing: Mutex::default() })
     }
 
-    /// Whether ids are made here because this cluster answers no such questions.
-    pub(super) fn made(&self) -> bool {
-        !self.asked
-    }
-
     /// What these topics are now.
     ///
     /// # Errors
@@ -93,7 +88,7 @@ impl TopicIds {
         within: Duration,
     ) -> Result<HashMap<Arc<str>, Standing>, SourceError> {
         if !self.asked {
-            let made = |topic| (Arc::clone(topic), Standing::Is(id_made_of(&self.cluster_id, topic)));
+            let made = |topic| (Arc::clone(topic), Standing::Is(made(&self.cluster_id, topic)));
             return Ok(topics.iter().map(made).collect());
         }
         let fail = |message| SourceError {
@@ -107,7 +102,7 @@ impl TopicIds {
         for (topic, id) in answers {
             let standing = match id {
                 // Brokers that know no ids answer with zeros.
-                TopicId::Known(id) if id.is_nil() => Standing::Is(id_made_of(&self.cluster_id, &topic)),
+                TopicId::Known(id) if id.is_nil() => Standing::Is(made(&self.cluster_id, &topic)),
                 TopicId::Known(id) => Standing::Is(id),
                 TopicId::Gone if missing.missed(&topic, Instant::now()) => Standing::Gone,
                 TopicId::Gone => Standing::Unsure,
@@ -125,6 +120,6 @@ impl TopicIds {
     }
 }
 
-fn id_made_of(cluster_id: &str, topic: &str) -> Uuid {
+fn made(cluster_id: &str, topic: &str) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{cluster_id}\n{topic}").as_bytes())
 }
