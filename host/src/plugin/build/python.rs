@@ -26,7 +26,9 @@ pub(super) fn build(dir: &Path, toolchains: &Toolchains) -> Result<Vec<u8>, Buil
         inputs::copy(dir, &source)
     };
     prepare().map_err(|source| failed("copying the source", source))?;
-    let mut componentize = command(&tools.join("componentize-py"), &source);
+    // By the interpreter: the script itself names the one of the place where the folder was made.
+    let mut componentize = command(&tools.join("python"), &source);
+    componentize.arg(tools.join("componentize-py"));
     componentize.arg("-d").arg(&contract).args(["-w", "plugin", "componentize"]);
     componentize.args(["-p", ".", "app", "-o"]).arg(&output);
     // The tool's own stack would bury the author's traceback.
