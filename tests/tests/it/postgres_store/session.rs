@@ -44,8 +44,9 @@ async fn a_transaction_is_set_to_what_safety_needs_whatever_the_defaults() {
         "waits, no longer than lock_timeout"
     );
     other.rollback().await.unwrap();
-    lane.commit().await.unwrap();
+    // Begun before the commit that it has to see.
     other.begin(&fixture.consumer).await.unwrap();
+    lane.commit().await.unwrap();
     assert_eq!(other.insert_ledger(&fixture.consumer, std::slice::from_ref(&row)).await.unwrap(), Vec::<usize>::new());
     let known = other.lookup(&fixture.consumer, std::slice::from_ref(&row.message_id)).await.unwrap();
     assert_eq!(known[&row.message_id], row.fingerprint);
