@@ -144,18 +144,22 @@ impl Control {
     }
 }
 
+/// Has a consumer that has stopped start again; whether it had.
+pub(super) fn start_if_stopped(stage: &watch::Sender<Stage>, health: &ConsumerHealth) -> bool {
+    stage.send_if_modified(|stage| {
+        let stopped = *stage == Stage::Stopped;
+        if stopped {
+            // Before its task knows: whoever asks from now on hears nothing of the last end.
+            health.restarting();
+            *stage = Stage::Running;
+        }
+        stopped
+    })
+}
+
 impl Steering {
     fn restart(&self) -> Result<(), Disobeyed> {
-        let restarted = self.stage.send_if_modified(|stage| {
-            let stopped = *stage == Stage::Stopped;
-            if stopped {
-                // Before its task knows: whoever asks from now on hears nothing of the last end.
-                self.health.restarting();
-                *stage = Stage::Running;
-            }
-            stopped
-        });
-        if !restarted {
+        if !start_if_stopped(&self.stage, &self.health) {
             return Err(Disobeyed::NotStopped(self.name.clone()));
         }
         tracing::info!(consumer = %self.name, "starting again, as an operator wants");

@@ -17,7 +17,7 @@ use super::{
     locked,
     orders::Orders,
     start_error::Fault,
-    step::{Kind, step},
+    step::{Kind, PATIENCE, step},
 };
 use crate::{
     check,
@@ -336,7 +336,7 @@ impl Launch {
         what: String,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, StartError> {
-        step(&self.settings().name, &self.health, kind, what, work).await
+        step(PATIENCE, &self.settings().name, &self.health, kind, what, work).await
     }
 
     /// The consumer's database. Nothing is connected yet.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     StartError,
     admission::Admitted,
-    control::Stage,
+    control::start_if_stopped,
     gates::Asks,
     launch::Launch,
     locked,
@@ -217,14 +217,7 @@ impl Launch {
 
     /// Its settings have changed and it does not run: its next start has them, and if it had stopped, it starts now.
     pub(super) fn start_anew(&self) {
-        let stopped = |stage: &mut Stage| {
-            let stopped = *stage == Stage::Stopped;
-            if stopped {
-                *stage = Stage::Running;
-            }
-            stopped
-        };
-        if !self.stage.send_if_modified(stopped) {
+        if !start_if_stopped(&self.stage, &self.health) {
             self.orders.look();
         }
     }

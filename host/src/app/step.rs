@@ -9,7 +9,7 @@ use crate::{health::ConsumerHealth, identity::ConsumerName};
 
 /// How long a step may take.
 #[derive(Clone, Copy)]
-struct Patience {
+pub(super) struct Patience {
     /// Before the log says so; from then on it says so at twice the time each.
     slow: Duration,
     /// Before a question is given up. Whoever is asked has its own limits, which are shorter and say more; this one is for
@@ -17,7 +17,8 @@ struct Patience {
     stuck: Duration,
 }
 
-const PATIENCE: Patience = Patience { slow: Duration::from_secs(10), stuck: Duration::from_secs(180) };
+/// What a start has.
+pub(super) const PATIENCE: Patience = Patience { slow: Duration::from_secs(10), stuck: Duration::from_secs(180) };
 
 /// What a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +32,8 @@ pub(super) enum Kind {
 /// Goes through a step. `what` says it in words, such as "asking … for …".
 ///
 /// # Errors
-/// The step's own, or that a question has had no answer for three minutes: transient, it is asked anew.
+/// The step's own, or that a question has had no answer for too long: transient, it is asked anew.
 pub(super) async fn step<T, E: Into<StartError>>(
-    consumer: &ConsumerName,
-    health: &ConsumerHealth,
-    kind: Kind,
-    what: String,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, StartError> {
-    within(PATIENCE, consumer, health, kind, what, work).await
-}
-
-async fn within<T, E: Into<StartError>>(
     patience: Patience,
     consumer: &ConsumerName,
     health: &ConsumerHealth,
@@ -84,7 +75,7 @@ mod tests {
         let consumer = ConsumerName::new("c").unwrap();
         let health = ConsumerHealth::new(consumer.clone(), 1);
         let silence = std::future::pending::<Result<(), StartError>>();
-        let asked = within(SHORT, &consumer, &health, Kind::Question, "asking db for its schema".into(), silence);
+        let asked = step(SHORT, &consumer, &health, Kind::Question, "asking db for its schema".into(), silence);
         let error = asked.await.unwrap_err();
         assert_eq!(error.class(), Class::Transient, "it is asked again");
         assert!(error.to_string().starts_with("asking db for its schema: no answer for"), "{error}");
@@ -99,7 +90,7 @@ mod tests {
             tokio::time::sleep(SHORT.stuck * 4).await;
             Ok::<_, StartError>(7)
         };
-        let done = within(SHORT, &consumer, &health, Kind::Work, "compiling".into(), work).await;
+        let done = step(SHORT, &consumer, &health, Kind::Work, "compiling".into(), work).await;
         assert_eq!(done.unwrap(), 7);
     }
 }

@@ -77,8 +77,7 @@ pub(super) fn files(plugin: &config::Plugin) -> impl Iterator<Item = PathBuf> {
 
 /// Those of all plugins and shadows.
 pub(super) fn files_of_all(config: &config::Config) -> impl Iterator<Item = PathBuf> {
-    let plugins = config.consumers.iter().flat_map(|consumer| [Some(&consumer.plugin), consumer.shadow.as_ref()]);
-    plugins.flatten().flat_map(files)
+    config.plugins_and_shadows().flat_map(files)
 }
 
 /// Waits until a file is no longer written to, but not for ever: others are watched, too.

@@ -57,6 +57,13 @@ pub struct Config {
     pub consumers: Vec<Consumer>,
 }
 
+impl Config {
+    /// The plugins of all consumers, and their shadows.
+    pub(crate) fn plugins_and_shadows(&self) -> impl Iterator<Item = &Plugin> {
+        self.consumers.iter().flat_map(|consumer| std::iter::once(&consumer.plugin).chain(&consumer.shadow))
+    }
+}
+
 /// What all plugins have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugins {

@@ -107,9 +107,7 @@ impl Sampler {
     pub(super) fn recent(&self) -> Vec<KeySample> {
         self.taken().recent.iter().cloned().collect()
     }
-}
 
-impl Sampler {
     /// Applied records that could not be kept since none of their batch could.
     pub(super) fn left_out(&self) -> usize {
         self.left_out.load(Ordering::Relaxed)

@@ -31,8 +31,10 @@ struct References {
 impl Pins {
     /// Those of a configuration; none where it has no file, by which it would be known again.
     pub(super) fn of(config: &Config) -> Option<Self> {
-        let plugins = config.consumers.iter().flat_map(|consumer| [Some(&consumer.plugin), consumer.shadow.as_ref()]);
-        let texts = plugins.flatten().filter_map(|plugin| plugin.origin.reference().map(ToString::to_string)).collect();
+        let texts = config
+            .plugins_and_shadows()
+            .filter_map(|plugin| plugin.origin.reference().map(ToString::to_string))
+            .collect();
         let references = Mutex::new(References { texts, written: false });
         config.file.clone().map(|config| Self { config, references })
     }

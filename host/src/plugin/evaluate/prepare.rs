@@ -1,7 +1,5 @@
 //! A batch before the plugin is asked.
 
-use std::sync::Arc;
-
 use super::EvaluateContext;
 use crate::{outcome::Evaluated, plugin::Message, record::Batch};
 
@@ -17,16 +15,15 @@ pub(super) struct Prepared {
 
 /// Sorts a batch.
 pub(super) fn prepare(batch: &Batch, context: &EvaluateContext) -> Prepared {
-    let fallback: Arc<str> = Arc::from("default");
     let mut prepared = Prepared {
         verdicts: vec![None; batch.records.len()],
         messages: Vec::with_capacity(batch.records.len()),
         places: Vec::with_capacity(batch.records.len()),
     };
     for run in &batch.runs {
-        let source = context.sources.get(&run.partition.topic).unwrap_or(&fallback);
+        let source = context.source_of(&run.partition.topic);
         for place in run.records.clone() {
-            match Message::of(&batch.records[place], source, context.payload, context.tombstones) {
+            match Message::of(&batch.records[place], &source, context.payload, context.tombstones) {
                 Ok(message) => {
                     prepared.messages.push(message);
                     prepared.places.push(place);
